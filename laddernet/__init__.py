@@ -1,0 +1,1 @@
+"""Semi-supervised learning with Ladder Networks."""

@@ -1,0 +1,130 @@
+"""Checkpoints: two files an epoch, ``epoch-000007.safetensors`` with the arrays and ``.json`` with the rest.
+
+The JSON file is written last and holds the SHA-256 of the other: a checkpoint without it was never finished, and
+one whose arrays do not match it is damaged. The one before is kept until the next is whole.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from laddernet.errors import InputError
+from laddernet.files import reading, sha256, write_atomic, writing
+
+FORMAT = "laddernet checkpoint 1"
+KEPT = 2
+
+
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """The leaves of a pytree under their paths, ready for safetensors.
+
+    >>> sorted(named_arrays({"a": [jnp.zeros(2)], "b": jnp.ones(1)}))
+    ['a.0', 'b']
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    # safetensors writes an array's memory as it lies, so it must lie in row order.
+    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: Path) -> Any:
+    """A pytree like ``template`` with its leaves from ``arrays``: all of them, and of the same shapes."""
+    wanted = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(template)}
+    if wanted.keys() != arrays.keys():
+        odd = sorted(wanted.keys() ^ arrays.keys())
+        raise InputError(f"{source} is of another network ({odd[0]!r} is in only one of the two).")
+    for name, leaf in wanted.items():
+        if (leaf.shape, leaf.dtype) != (arrays[name].shape, arrays[name].dtype):
+            raise InputError(f"{source} is of another network ({name!r} is {arrays[name].shape}, not {leaf.shape}).")
+    # A copy on the device: the array must not alias memory that NumPy owns, for the epoch program will reuse it.
+    return jax.tree_util.tree_map_with_path(lambda path, _: jnp.array(arrays[_name(path)]), template)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file, or a sentence that says why not."""
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        return safetensors.numpy.load(content)
+    except safetensors.SafetensorError as error:
+        raise InputError(f"{path} is not a whole safetensors file ({error}).") from error
+
+
+def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: list[dict[str, Any]]) -> None:
+    """Write the state after ``epoch`` epochs, and forget all but the newest two."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    arrays = folder / f"epoch-{epoch:06d}.safetensors"
+    write_atomic(arrays, safetensors.numpy.save(named_arrays(state)))
+    record = {
+        "format": FORMAT,
+        "fingerprint": fingerprint,
+        "epoch": epoch,
+        "sha256": sha256(arrays),
+        "history": history,
+    }
+    write_atomic(arrays.with_suffix(".json"), json.dumps(record, indent=1).encode())
+    newest = {path.stem for path in _records(folder)[:KEPT]}
+    for path in folder.glob("epoch-*"):
+        if path.stem not in newest:
+            path.unlink(missing_ok=True)
+
+
+def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, list[dict[str, Any]], list[str]]:
+    """The newest whole checkpoint: its epoch, state and history, and why newer ones were refused.
+
+    Without any checkpoint, epoch 0 and the template itself. If there are some but none is whole, an error: what
+    is left of them may still be worth something to the user, so nothing starts over them.
+    """
+    refused: list[str] = []
+    for path in _records(folder):
+        try:
+            record = _read_record(path, fingerprint)
+            state = from_named_arrays(template, read_arrays(path.with_suffix(".safetensors")), path)
+        except InputError as error:
+            refused.append(str(error))
+        else:
+            return record["epoch"], state, record["history"], refused
+    if refused:
+        raise InputError(f"No checkpoint in {folder} can be used: {' '.join(refused)} Remove that folder to start anew.")
+    return 0, template, [], []
+
+
+def remove(folder: Path) -> None:
+    """Forget all checkpoints of a finished run."""
+    for path in folder.glob("epoch-*"):
+        path.unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def _records(folder: Path) -> list[Path]:
+    return sorted(folder.glob("epoch-*.json"), reverse=True)
+
+
+def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
+    with reading(path):
+        text = path.read_bytes()
+    try:
+        record = json.loads(text)
+        if record["format"] != FORMAT:
+            raise InputError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
+        if record["fingerprint"] != fingerprint:
+            raise InputError(f"{path} belongs to another run.")
+        whole = record["sha256"] == sha256(path.with_suffix(".safetensors"))
+        epoch, history = record["epoch"], record["history"]
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged.") from error
+    if not (whole and isinstance(epoch, int) and isinstance(history, list) and len(history) == epoch):
+        raise InputError(f"{path.with_suffix('.safetensors')} is damaged.")
+    return {"epoch": epoch, "history": history}
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -1,0 +1,150 @@
+"""The command line: parse, call, print."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from laddernet.errors import DivergedError, InputError
+
+app = typer.Typer(
+    help="Semi-supervised learning with Ladder Networks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+
+def main() -> None:
+    """Run the command line; what a user did wrong is one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        _say(f"laddernet: {error}")
+        sys.exit(2)
+    except DivergedError as error:
+        _say(f"laddernet: {error}")
+        sys.exit(1)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"laddernet {metadata.version('laddernet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, help="Print the version.")] = False,
+) -> None:
+    """Semi-supervised learning with Ladder Networks."""
+
+
+@app.command()
+def train(
+    data: Annotated[str, typer.Option(help="Data set: digits or mnist.")] = "digits",
+    labels: Annotated[str, typer.Option(help="How many training rows are labelled, or 'all'.")] = "100",
+    model: Annotated[str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")] = "vanilla",
+    seed: Annotated[int, typer.Option(help="Fixes initial values, noise, order and which rows are labelled.")] = 0,
+    epochs: Annotated[int, typer.Option(help="Passes over the unlabelled rows.")] = 150,
+    decay_epochs: Annotated[
+        int | None, typer.Option(help="Last epochs, with the learning rate falling to 0. [default: a third]")
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Noise std: one value, 'input,hidden', or one a layer. [default: published]")
+    ] = None,
+    recon_weights: Annotated[
+        str | None, typer.Option(help="λ: one value, 'λ0,λ1,λ≥2', or one a layer. [default: published]")
+    ] = None,
+    eta: Annotated[float, typer.Option(help="Std of the initial weights of MLP and AMLP combinators.")] = 0.1,
+    hidden: Annotated[
+        str | None, typer.Option(help="Hidden sizes, as in 1000,500,250. [default: the paper's for mnist]")
+    ] = None,
+    learning_rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 0.002,
+    batch_size: Annotated[int, typer.Option(help="Unlabelled rows of a step.")] = 100,
+    labelled_batch_size: Annotated[int, typer.Option(help="Labelled rows of a step.")] = 100,
+    validation: Annotated[
+        int | None, typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]")
+    ] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="The run's folder. [default: a name of its own in runs/]")
+    ] = None,
+    evaluate_every: Annotated[int, typer.Option(min=1, help="Epochs from one evaluation to the next.")] = 1,
+    track_test: Annotated[
+        bool, typer.Option("--track-test", help="Record the test error by epoch too; it decides nothing.")
+    ] = False,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 15.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train one model; the same command again resumes it."""
+    from laddernet.data import load
+    from laddernet.progress import epochs_shown
+    from laddernet.run import default_folder, run
+    from laddernet.settings import configure
+
+    command = ["laddernet", *sys.argv[1:]]
+    dataset = load(data)
+    config = configure(
+        dataset,
+        labels="all" if labels == "all" else _whole("labels", labels),
+        model=model,
+        hidden=None if hidden is None else [_whole("hidden", part) for part in hidden.split(",")],
+        noise=_numbers("noise", noise),
+        recon_weights=_numbers("recon-weights", recon_weights),
+        eta=eta,
+        epochs=epochs,
+        decay_epochs=decay_epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
+        validation=validation,
+        seed=seed,
+    )
+    folder = out_folder or default_folder(config)
+    try:
+        with epochs_shown(config, err) as shown:
+            result = run(
+                config,
+                dataset,
+                folder,
+                command=command,
+                track_test=track_test,
+                evaluate_every=evaluate_every,
+                checkpoint_every=checkpoint_every,
+                on_epoch=shown,
+                on_notice=_say,
+            )
+    except KeyboardInterrupt:
+        _say(f"Stopped; what is done is kept in {folder}. To go on: {shlex.join(command)}")
+        sys.exit(130)
+    if as_json:
+        print(json.dumps({"folder": str(folder), **result}))
+    else:
+        out.print(f"test error {result['test_error']:.2f} %   ({folder})", highlight=False)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--{name} has {text!r} where a whole number should be.") from None
+
+
+def _numbers(name: str, text: str | None) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--{name} is {text!r}; give numbers with commas between, as in 0.3,0.2.") from None

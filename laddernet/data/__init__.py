@@ -1,0 +1,18 @@
+"""Data: digits and MNIST, verified, and the split of training rows: labelled, unlabelled, validation."""
+
+from laddernet.data.catalogue import DatasetInfo, fetch, known, load
+from laddernet.data.dataset import Dataset, check_finite
+from laddernet.data.splits import Split, TrainingData, split, training_data
+
+__all__ = [
+    "Dataset",
+    "DatasetInfo",
+    "Split",
+    "TrainingData",
+    "check_finite",
+    "fetch",
+    "known",
+    "load",
+    "split",
+    "training_data",
+]

@@ -1,0 +1,124 @@
+"""The data sets that have a name, what is known of each without loading it, and where it is kept."""
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from laddernet.data import digits, mnist
+from laddernet.data.dataset import Dataset
+from laddernet.data.download import RemoteFile
+from laddernet.errors import InputError
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """A line of the list of data sets; `where` is a folder, or says that nothing need be fetched."""
+
+    name: str
+    description: str
+    n_train: int
+    n_test: int
+    n_features: int
+    n_classes: int
+    where: str
+    cached: bool
+
+
+@dataclass(frozen=True)
+class _Entry:
+    description: str
+    n_train: int
+    n_test: int
+    n_features: int
+    n_classes: int
+    load: Callable[[Path, bool], Dataset]
+    fetch: Callable[[Path, bool], None] | None = None
+    files: tuple[RemoteFile, ...] = ()
+
+
+_CATALOGUE = {
+    "digits": _Entry(
+        "handwritten digits, 8 by 8 pixels",
+        digits.N_TRAIN,
+        digits.N_TEST,
+        digits.IMAGE_SHAPE[0] * digits.IMAGE_SHAPE[1],
+        len(digits.CLASSES),
+        load=lambda folder, progress: digits.load(),
+    ),
+    "mnist": _Entry(
+        "handwritten digits, 28 by 28 pixels",
+        mnist.N_TRAIN,
+        mnist.N_TEST,
+        mnist.IMAGE_SHAPE[0] * mnist.IMAGE_SHAPE[1],
+        len(mnist.CLASSES),
+        load=mnist.load,
+        fetch=mnist.fetch,
+        files=mnist.FILES,
+    ),
+}
+
+
+def load(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bool = True) -> Dataset:
+    """A data set by its name, fetched first if need be and kept in `cache`.
+
+    `cache` is by default the environment's LADDERNET_CACHE, or else the user's cache folder. A progress bar
+    shows only on a terminal.
+
+    >>> digits = load("digits")
+    >>> digits.x_train.shape, digits.x_test.shape, digits.n_classes
+    ((1437, 64), (360, 64), 10)
+    """
+    return _entry(name).load(_folder(name, cache), progress)
+
+
+def fetch(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bool = True) -> Path | None:
+    """See to it that a data set is here, verified, and return its folder; None if there is nothing to fetch.
+
+    >>> fetch("digits") is None
+    True
+    """
+    entry = _entry(name)
+    if entry.fetch is None:
+        return None
+    folder = _folder(name, cache)
+    entry.fetch(folder, progress)
+    return folder
+
+
+def known(*, cache: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
+    """Every data set that has a name; `cached` means that its files are here and whole.
+
+    >>> [info.name for info in known()]
+    ['digits', 'mnist']
+    """
+    return [_info(name, entry, _folder(name, cache)) for name, entry in _CATALOGUE.items()]
+
+
+def _info(name: str, entry: _Entry, folder: Path) -> DatasetInfo:
+    return DatasetInfo(
+        name,
+        entry.description,
+        entry.n_train,
+        entry.n_test,
+        entry.n_features,
+        entry.n_classes,
+        where=str(folder) if entry.files else "ships with scikit-learn",
+        cached=all(file.is_intact_in(folder) for file in entry.files),
+    )
+
+
+def _entry(name: str) -> _Entry:
+    if name in _CATALOGUE:
+        return _CATALOGUE[name]
+    nearest = difflib.get_close_matches(name.lower(), _CATALOGUE, n=1)
+    hint = f"perhaps {nearest[0]} was meant; " if nearest else ""
+    raise InputError(f"There is no data set {name!r}; {hint}the known ones are {' and '.join(_CATALOGUE)}.")
+
+
+def _folder(name: str, cache: str | os.PathLike[str] | None) -> Path:
+    root = cache or os.environ.get("LADDERNET_CACHE") or user_cache_path("laddernet", appauthor=False)
+    return Path(root).expanduser() / name

@@ -1,0 +1,81 @@
+"""What a data set is: a table of inputs and a class for each row, for training and for the test."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laddernet.errors import InputError
+
+Inputs = NDArray[np.float32]
+Classes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows to learn from and rows to be judged by; `y` holds indices into `classes`.
+
+    Inputs are C-contiguous float32 in [0, 1], one row an example. Whatever breaks that is refused here, so
+    that no later layer has to ask.
+    """
+
+    name: str
+    x_train: Inputs
+    y_train: Classes
+    x_test: Inputs
+    y_test: Classes
+    classes: tuple[str, ...]
+    image_shape: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        for part, x, y in (("training", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
+            _check_inputs(x, f"The {part} input of {self.name}")
+            _check_classes(y, len(x), self.n_classes, f"The {part} classes of {self.name}")
+        columns, n = self.x_test.shape[1], self.n_features
+        if columns != n:
+            raise InputError(f"The test input of {self.name} has {columns} columns; it must have {n}.")
+        if self.image_shape and math.prod(self.image_shape) != n:
+            raise InputError(f"Images of {self.name} are {self.image_shape}; they must have {n} pixels.")
+
+    @property
+    def n_features(self) -> int:
+        return int(self.x_train.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+
+def check_finite(x: NDArray[np.number[Any]], what: str) -> None:
+    """Refuse a table that holds NaN or an infinity, and say where the first one is.
+
+    >>> check_finite(np.array([[0.0, 1.0], [np.nan, 0.0]]), "The input")
+    Traceback (most recent call last):
+    laddernet.errors.InputError: The input holds nan in row 1, column 0, counted from 0; all must be finite.
+    """
+    finite = np.isfinite(x)
+    if not finite.all():
+        row, column = np.unravel_index(np.argmin(finite), x.shape)
+        place = f"row {row}, column {column}, counted from 0"
+        raise InputError(f"{what} holds {x[row, column]} in {place}; all must be finite.")
+
+
+def _check_inputs(x: Inputs, what: str) -> None:
+    if x.ndim != 2 or 0 in x.shape:
+        raise InputError(f"{what} has the shape {x.shape}; it must have rows and columns, at least one.")
+    if x.dtype != np.float32 or not x.flags.c_contiguous:
+        raise InputError(f"{what} is {x.dtype} with strides {x.strides}; it must be C-contiguous float32.")
+    check_finite(x, what)
+    if x.min() < 0 or x.max() > 1:
+        raise InputError(f"{what} ranges from {x.min():g} to {x.max():g}; it must lie between 0 and 1.")
+
+
+def _check_classes(y: Classes, n_rows: int, n_classes: int, what: str) -> None:
+    if y.shape != (n_rows,):
+        raise InputError(f"{what} have the shape {y.shape}; there must be one for each of the {n_rows} rows.")
+    if y.dtype != np.int32:
+        raise InputError(f"{what} are {y.dtype}; they must be int32.")
+    if y.min() < 0 or y.max() >= n_classes:
+        raise InputError(f"{what} range from {y.min()} to {y.max()}; they must lie in 0 to {n_classes - 1}.")

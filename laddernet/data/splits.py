@@ -1,0 +1,115 @@
+"""Which training rows are labelled, which are held out for validation, which serve without a label."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from laddernet.data.dataset import Classes, Dataset, Inputs
+from laddernet.errors import InputError
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Sorted row numbers: `validation`, held out; `unlabelled`, all the rest; `labelled`, some of the rest.
+
+    A labelled row's input is an input like any other: the paper's epoch is one pass over all 60,000 rows, of
+    which 100 happen to have a label besides.
+    """
+
+    labelled: Rows
+    unlabelled: Rows
+    validation: Rows
+
+
+def split(
+    y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng: np.random.Generator
+) -> Split:
+    """Draw labelled rows, the same number from each class, then validation rows from those that are left.
+
+    The labelled rows are drawn first, so that for one seed they do not depend on `n_validation`. What does
+    not divide evenly goes to classes at random, one each; a class with too few rows gives all it has, and the
+    others share what it lacks.
+
+    >>> y = np.repeat([0, 1], 10)
+    >>> rows = split(y, 4, 6, n_classes=2, rng=np.random.default_rng(0))
+    >>> len(rows.labelled), len(rows.unlabelled), len(rows.validation)
+    (4, 14, 6)
+    >>> np.bincount(y[rows.labelled])
+    array([2, 2])
+    """
+    y = np.asarray(y)
+    _check(y, n_labels, n_validation, n_classes)
+    shares = _shares(np.bincount(y, minlength=n_classes), n_labels, rng)
+    of_class = (np.flatnonzero(y == c) for c in range(n_classes))
+    drawn = [rng.choice(rows, share, replace=False) for rows, share in zip(of_class, shares, strict=True)]
+    labelled = np.sort(np.concatenate(drawn))
+    every_row = np.arange(len(y))
+    rest = np.setdiff1d(every_row, labelled, assume_unique=True)
+    validation = np.sort(rng.choice(rest, n_validation, replace=False))
+    return Split(labelled, np.setdiff1d(every_row, validation, assume_unique=True), validation)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """All that a training run may see: copies, so that not even through a view can it reach a test row."""
+
+    x_labelled: Inputs
+    y_labelled: Classes
+    x_unlabelled: Inputs
+    x_validation: Inputs
+    y_validation: Classes
+    n_classes: int
+
+
+def training_data(dataset: Dataset, n_labels: int, n_validation: int, seed: int) -> TrainingData:
+    """The training rows of `dataset`, split as `seed` decides.
+
+    >>> from laddernet.data import load
+    >>> data = training_data(load("digits"), n_labels=100, n_validation=200, seed=0)
+    >>> data.x_labelled.shape, data.x_unlabelled.shape, data.x_validation.shape
+    ((100, 64), (1237, 64), (200, 64))
+    """
+    if seed < 0:
+        raise InputError(f"The seed is {seed}; it must be 0 or more.")
+    x, y = dataset.x_train, dataset.y_train
+    rows = split(y, n_labels, n_validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
+    return TrainingData(
+        x_labelled=x[rows.labelled],
+        y_labelled=y[rows.labelled],
+        x_unlabelled=x[rows.unlabelled],
+        x_validation=x[rows.validation],
+        y_validation=y[rows.validation],
+        n_classes=dataset.n_classes,
+    )
+
+
+def _shares(available: Rows, n_labels: int, rng: np.random.Generator) -> Rows:
+    """How many labels each class gets: rounds of equal shares, then the remainder, one each, at random."""
+    shares = np.zeros_like(available)
+    while True:
+        open_classes = np.flatnonzero(shares < available)
+        left = n_labels - shares.sum()
+        if left < len(open_classes) or left == 0:
+            shares[rng.choice(open_classes, left, replace=False)] += 1
+            return shares
+        shares = np.minimum(shares + (shares < available) * (left // len(open_classes)), available)
+
+
+def _check(y: NDArray[np.generic], n_labels: int, n_validation: int, n_classes: int) -> None:
+    n_rows = len(y)
+    if n_labels < n_classes:
+        raise InputError(f"{n_labels} labels are too few for {n_classes} classes; give each at least one.")
+    if n_labels > n_rows:
+        raise InputError(f"{n_labels} labels are more than the {n_rows} training rows; ask for no more.")
+    if n_validation < 0:
+        raise InputError(f"{n_validation} validation rows cannot be held out; ask for 0 or more.")
+    if n_labels + n_validation > n_rows:
+        raise InputError(
+            f"{n_labels} labels and {n_validation} validation rows are more than the {n_rows} training rows; "
+            f"ask for at most {n_rows - n_labels} validation rows."
+        )
+    if not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min() < 0 or y.max() >= n_classes:
+        raise InputError(f"The classes must be whole numbers from 0 to {n_classes - 1}, one for each row.")

@@ -1,0 +1,9 @@
+"""What a user did wrong, told so that it can be put right."""
+
+
+class InputError(ValueError):
+    """Bad input by a user: its text is one sentence that says what is wrong and what would be right."""
+
+
+class DivergedError(RuntimeError):
+    """A run whose cost or weights became NaN or infinite: one sentence that says when, and what went first."""

@@ -1,0 +1,72 @@
+"""Files that are whole or absent, never half written."""
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from laddernet.errors import InputError
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
+    """Put `data` at `path`: whoever reads, after whatever crash, finds the old file or the new one, whole.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "weights"
+    >>> write_atomic(path, b"new")
+    >>> path.read_bytes()
+    b'new'
+    """
+    path = Path(path)
+    # The same folder, because a rename is atomic only within one file system.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    with writing(path):
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's content, as 64 hexadecimal digits."""
+    with reading(path), Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What the system refuses inside the block becomes an `InputError` that names `path` and the reason."""
+    try:
+        yield
+    except OSError as error:
+        advice = "name a place that exists, may be written to and has space"
+        raise InputError(f"Cannot write {path} ({error.strerror or error}); {advice}.") from error
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """As `writing`, for a file that is to be read."""
+    try:
+        yield
+    except OSError as error:
+        advice = "name a file that exists and may be read"
+        raise InputError(f"Cannot read {path} ({error.strerror or error}); {advice}.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut; Windows has no such call, and does not open a folder."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

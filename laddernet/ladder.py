@@ -1,0 +1,259 @@
+"""The Ladder Network: encoder, decoder and cost, in the order of section 2 of the paper and in its symbols.
+
+Rows are examples, so the paper's W·h is ``h @ W`` here. Layers are numbered as in the paper: 0 is the input,
+L the top; lists indexed by layer have L + 1 entries.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+
+from laddernet.combinators import Combinator, PerUnit
+from laddernet.models import Model
+
+PAPER_HIDDEN = (1000, 500, 250, 250, 250)
+
+# Added to a variance before its root, for units that are constant over a minibatch.
+EPSILON = 1e-10
+
+Rows = Float[Array, "rows units"]
+Noise = Sequence[Rows | None]  # standard normal draws by layer; None where the model has no noise
+PerLayer = Float[Array, " layers"]
+
+
+class EncoderLayer(eqx.Module):
+    """h(l) = φ(γ(normalise(W h(l−1)) + noise + β))."""
+
+    W: Float[Array, "below units"]
+    gamma: PerUnit
+    beta: PerUnit
+
+
+class DecoderLayer(eqx.Module):
+    """ẑ(l) = g(z̃(l), normalise(V ẑ(l+1)))."""
+
+    V: Float[Array, "above units"] | None  # None at the top, where ỹ itself comes from above
+    combinator: Combinator
+
+
+class Ladder(eqx.Module):
+    """All that is learned, with the model that says how it is used."""
+
+    encoder: tuple[EncoderLayer, ...]  # layers 1 to L
+    decoder: tuple[DecoderLayer, ...]  # layers 0 to L, or none at all
+    model: Model = eqx.field(static=True)
+
+    def __init__(
+        self, model: Model, sizes: Sequence[int], *, key: PRNGKeyArray, eta: Float[ArrayLike, ""] = 0.1
+    ) -> None:
+        """Draw W and V from N(0, 1/fan_in); γ starts at one, β at zero.
+
+        >>> from laddernet.models import find
+        >>> ladder = Ladder(find("vanilla"), (64, 32, 10), key=jax.random.key(0))
+        >>> [layer.W.shape for layer in ladder.encoder]
+        [(64, 32), (32, 10)]
+        """
+        W_key, V_key, g_key = jax.random.split(key, 3)
+        L = len(sizes) - 1
+        W = _weights(W_key, list(pairwise(sizes)))
+        V = _weights(V_key, [(above, below) for below, above in pairwise(sizes)])
+        self.model = model
+        self.encoder = tuple(EncoderLayer(w, jnp.ones(w.shape[1]), jnp.zeros(w.shape[1])) for w in W)
+        self.decoder = ()
+        if model.combinator is not None:
+            g = [
+                model.combinator(n, key=k, eta=eta)
+                for n, k in zip(sizes, jax.random.split(g_key, L + 1), strict=True)
+            ]
+            self.decoder = tuple(DecoderLayer(v, g_l) for v, g_l in zip([*V, None], g, strict=True))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return (self.encoder[0].W.shape[0], *(layer.W.shape[1] for layer in self.encoder))
+
+
+def _weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, int]]) -> list[Float[Array, "fan_in fan_out"]]:
+    keys = jax.random.split(key, len(shapes))
+    return [jax.random.normal(k, shape) / shape[0] ** 0.5 for k, shape in zip(keys, shapes, strict=True)]
+
+
+def draw_noise(model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray) -> Noise:
+    """Standard normal noise for the layers at which the model has any."""
+    noisy = {"nowhere": (), "input": sizes[:1], "everywhere": sizes}[model.noise]
+    columns = jax.random.normal(key, (rows, sum(noisy)))
+    ends = [sum(noisy[: l + 1]) for l in range(len(noisy))]
+    drawn = [columns[:, end - n : end] for n, end in zip(noisy, ends, strict=True)]
+    return [*drawn, *[None] * (len(sizes) - len(noisy))]
+
+
+# --- Encoder ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Path:
+    """What one group of rows became on its way up; lists by layer, 0 to L."""
+
+    z: list[Rows]  # normalised, with noise on the noisy path; z(0) is the input
+    mu: list[PerUnit | None]  # what z was normalised with; None at the input, which is not
+    sigma: list[PerUnit | None]
+    logits: Rows  # of the softmax at the top
+
+    @property
+    def y(self) -> Rows:
+        return jax.nn.softmax(self.logits)
+
+
+def encode(
+    encoder: Sequence[EncoderLayer], groups: Sequence[tuple[Rows, Noise | None]], noise_std: PerLayer
+) -> list[Path]:
+    """Pass groups of rows up, each normalised on its own; a group is its input and its noise (None: clean).
+
+    The groups are stacked for the matrix products: one large product is faster than several small ones.
+    """
+    ends = [sum(len(x) for x, _ in groups[: i + 1]) for i in range(len(groups))]
+
+    def split(stacked: Rows) -> list[Rows]:
+        return jnp.split(stacked, ends[:-1])
+
+    def corrupt(z: Rows, noise: Noise | None, l: int) -> Rows:
+        epsilon = None if noise is None else noise[l]
+        return z if epsilon is None else z + noise_std[l] * epsilon
+
+    z0 = [corrupt(x, noise, 0) for x, noise in groups]
+    paths = [Path([z], [None], [None], z) for z in z0]
+    h = jnp.concatenate(z0)
+    for l, layer in enumerate(encoder, start=1):
+        z_l = []
+        for path, (_, noise), z_pre in zip(paths, groups, split(h @ layer.W), strict=True):
+            mu, sigma = mean_and_std(z_pre)
+            z_l.append(corrupt((z_pre - mu) / sigma, noise, l))
+            path.z.append(z_l[-1])
+            path.mu.append(mu)
+            path.sigma.append(sigma)
+        h = layer.gamma * (jnp.concatenate(z_l) + layer.beta)
+        if l < len(encoder):
+            h = jax.nn.relu(h)
+    return [
+        Path(path.z, path.mu, path.sigma, logits) for path, logits in zip(paths, split(h), strict=True)
+    ]
+
+
+def mean_and_std(a: Rows) -> tuple[PerUnit, PerUnit]:
+    """μ and σ of each unit over the rows of a minibatch."""
+    mu = jnp.mean(a, axis=0)
+    return mu, jnp.sqrt(jnp.mean(jnp.square(a - mu), axis=0) + EPSILON)
+
+
+def normalise(a: Rows) -> Rows:
+    mu, sigma = mean_and_std(a)
+    return (a - mu) / sigma
+
+
+# --- Decoder ------------------------------------------------------------------------------------------------
+
+
+def decode(
+    decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Rows
+) -> tuple[list[Rows], list[Rows]]:
+    """Come down from the noisy output: u and ẑ by layer, 0 to L; u[l] is what layer l hears from above."""
+    u: list[Rows] = []
+    z_hat: list[Rows] = []
+    above = y_tilde
+    for layer, z_tilde_l in zip(reversed(decoder), reversed(z_tilde), strict=True):
+        u.append(normalise(above if layer.V is None else above @ layer.V))
+        above = layer.combinator(z_tilde_l, u[-1])
+        z_hat.append(above)
+    return u[::-1], z_hat[::-1]
+
+
+# --- Cost ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Everything one training step computes, by the paper's names."""
+
+    cross_entropy: Float[Array, ""]
+    reconstruction: Float[Array, " costs"]  # of layer 0, or of layers 0 to L, before λ; empty without a decoder
+    total: Float[Array, ""]
+    labelled: Path
+    noisy: Path | None  # the unlabelled rows, corrupted
+    clean: Path | None  # the unlabelled rows as they are
+    u: list[Rows]
+    z_hat: list[Rows]
+
+
+def forward(
+    ladder: Ladder,
+    x_labelled: Rows,
+    y_labelled: Int[Array, " rows"],
+    x_unlabelled: Rows,
+    noise: tuple[Noise, Noise],
+    noise_std: PerLayer,
+    recon_weights: PerLayer,
+) -> Pass:
+    """The mean cross entropy of the noisy labelled rows + Σ λ(l) · the mean squared error of ẑ(l).
+
+    ``noise`` is that of the labelled and that of the unlabelled rows. What the model has no use for (the clean
+    path where only the input is reconstructed, the unlabelled rows without a decoder) is not computed.
+    """
+    noise_labelled, noise_unlabelled = noise
+    groups: list[tuple[Rows, Noise | None]] = [(x_labelled, noise_labelled)]
+    if ladder.decoder:
+        groups.append((x_unlabelled, noise_unlabelled))
+        if ladder.model.reconstruction == "everywhere":
+            groups.append((x_unlabelled, None))
+    paths = encode(ladder.encoder, groups, noise_std)
+    labelled, noisy, clean = [*paths, None, None][:3]
+
+    log_p = jax.nn.log_softmax(labelled.logits)
+    cross_entropy = -jnp.mean(jnp.take_along_axis(log_p, y_labelled[:, None], axis=1))
+    if noisy is None:
+        return Pass(cross_entropy, jnp.zeros(0), cross_entropy, labelled, None, None, [], [])
+
+    u, z_hat = decode(ladder.decoder, noisy.z, noisy.y)
+    errors = [z_hat[0] - x_unlabelled]
+    if clean is not None:
+        for l in range(1, len(z_hat)):
+            errors.append((z_hat[l] - clean.mu[l]) / clean.sigma[l] - clean.z[l])
+    reconstruction = jnp.stack([jnp.mean(jnp.square(error)) for error in errors])
+    total = cross_entropy + jnp.dot(recon_weights[: len(errors)], reconstruction)
+    return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)
+
+
+# --- Prediction ---------------------------------------------------------------------------------------------
+
+
+class Statistics(eqx.Module):
+    """μ and σ of layers 1 to L over the clean pass of the training set."""
+
+    mu: tuple[PerUnit, ...]
+    sigma: tuple[PerUnit, ...]
+
+
+def statistics(encoder: Sequence[EncoderLayer], x: Rows) -> Statistics:
+    """Pass ``x``, all of it as one batch, up the clean path and keep what normalised it."""
+    mus, sigmas = [], []
+    h = x
+    for layer in encoder:
+        z_pre = h @ layer.W
+        mu, sigma = mean_and_std(z_pre)
+        h = jax.nn.relu(layer.gamma * ((z_pre - mu) / sigma + layer.beta))
+        mus.append(mu)
+        sigmas.append(sigma)
+    return Statistics(tuple(mus), tuple(sigmas))
+
+
+def predict_logits(encoder: Sequence[EncoderLayer], known: Statistics, x: Rows) -> Rows:
+    """The clean path's logits, normalised with known statistics: a row's result is its own affair."""
+    h = x
+    for l, (layer, mu, sigma) in enumerate(zip(encoder, known.mu, known.sigma, strict=True), start=1):
+        h = layer.gamma * ((h @ layer.W - mu) / sigma + layer.beta)
+        if l < len(encoder):
+            h = jax.nn.relu(h)
+    return h

@@ -1,0 +1,200 @@
+"""The twenty models of the paper, as data: what each changes, and nothing else.
+
+>>> MODELS["first-noise"].noise
+'input'
+>>> find("vanila")
+Traceback (most recent call last):
+...
+laddernet.errors.InputError: There is no model 'vanila'; did you mean 'vanilla'? `laddernet models` lists them all.
+"""
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from laddernet import combinators as c
+from laddernet.combinators import Combinator
+from laddernet.errors import InputError
+
+Where = Literal["nowhere", "input", "everywhere"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the paper's Table 1."""
+
+    id: str
+    paper_name: str
+    family: tuple[str, ...]  # where it hangs in the paper's tree
+    description: str
+    combinator: Callable[..., Combinator] | None = c.Vanilla  # None: no decoder, so only labelled rows teach
+    noise: Where = "everywhere"
+    reconstruction: Where = "everywhere"  # which layers' reconstruction costs count
+    eta_matters: bool = False  # whether the combinator draws its weights from N(0, η²)
+
+    def __str__(self) -> str:
+        return self.id
+
+
+_VANILLA = ("Vanilla",)
+_NOISE = (*_VANILLA, "Removal of a component", "Noise variants")
+_TERMS = (*_VANILLA, "Removal of a component", "Vanilla combinator variants")
+_INITIAL = (*_VANILLA, "Replacement of a component", "Vanilla combinator initialisation")
+_MLP = (*_VANILLA, "Replacement of a component", "MLP combinators")
+_GAUSS = (*_VANILLA, "Replacement of a component", "Gaussian combinators")
+_BASELINE = ("Baseline models",)
+
+
+def _mlp(kind: type[c.MLP], *hidden: int) -> Model:
+    name = kind.__name__
+    sizes = ",".join(map(str, hidden))
+    shown = "[u, z̃, u⊙z̃]" if kind is c.AMLP else "[u, z̃]"
+    return Model(
+        id="-".join([name.lower(), *map(str, hidden)]),
+        paper_name=f"{name} [{sizes}]",
+        family=_MLP,
+        description=f"combinator: an MLP of {shown} for each unit, hidden layers of {sizes}",
+        combinator=partial(kind, hidden=hidden),
+        eta_matters=True,
+    )
+
+
+MODELS: dict[str, Model] = {
+    model.id: model
+    for model in (
+        Model(
+            "baseline",
+            "Baseline",
+            _BASELINE,
+            "feed-forward network: no noise, no decoder, labelled rows only",
+            combinator=None,
+            noise="nowhere",
+            reconstruction="nowhere",
+        ),
+        Model(
+            "baseline-noise",
+            "Baseline+noise",
+            _BASELINE,
+            "baseline with Gaussian noise at the input and every layer",
+            combinator=None,
+            reconstruction="nowhere",
+        ),
+        Model("vanilla", "Vanilla", _VANILLA, "the Ladder Network of Rasmus et al. (2015)"),
+        Model("first-noise", "FirstNoise", _NOISE, "noise at the input only", noise="input"),
+        Model(
+            "first-recons",
+            "FirstRecons",
+            _NOISE,
+            "reconstruction cost at the input only",
+            reconstruction="input",
+        ),
+        Model(
+            "first-noise-recons",
+            "FirstN&R",
+            _NOISE,
+            "noise and reconstruction cost at the input only",
+            noise="input",
+            reconstruction="input",
+        ),
+        Model(
+            "no-lateral",
+            "NoLateral",
+            _NOISE,
+            "FirstN&R without lateral connections: a denoising autoencoder with a classifier on top",
+            combinator=c.NoLateral,
+            noise="input",
+            reconstruction="input",
+        ),
+        Model(
+            "rand-init",
+            "RandInit",
+            _INITIAL,
+            "combinator parameters start at random, N(0, 0.2²)",
+            combinator=c.RandInit,
+        ),
+        Model(
+            "rev-init",
+            "RevInit",
+            _INITIAL,
+            "combinator starts from u instead of z̃",
+            combinator=c.RevInit,
+        ),
+        Model("no-sig", "NoSig", _TERMS, "combinator without the sigmoid path", combinator=c.NoSig),
+        Model("no-mult", "NoMult", _TERMS, "combinator without the products z̃⊙u", combinator=c.NoMult),
+        Model("linear", "Linear", _TERMS, "combinator b + wu⊙u + wz⊙z̃", combinator=c.Linear),
+        Model(
+            "gaussian",
+            "Gaussian",
+            _GAUSS,
+            "combinator ν(u)⊙z̃ + (1−ν(u))⊙μ(u)",
+            combinator=c.Gaussian,
+        ),
+        Model(
+            "gated-gauss",
+            "GatedGauss",
+            _GAUSS,
+            "Gaussian with 0 < ν(u) < 1",
+            combinator=c.GatedGauss,
+        ),
+        *(_mlp(kind, *hidden) for kind in (c.MLP, c.AMLP) for hidden in ((4,), (2, 2), (2, 2, 2))),
+    )
+}
+
+AnyModel = str | Model | type[Combinator]
+
+
+def find(model: AnyModel) -> Model:
+    """The model meant by an id, by a combinator class, or by ``module:Class`` or ``file.py:Class``.
+
+    A combinator of the user's own takes vanilla's place: noise and reconstruction everywhere.
+
+    >>> find("amlp-2-2-2").paper_name
+    'AMLP [2,2,2]'
+    >>> find(c.Linear).id
+    'laddernet.combinators:Linear'
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, type):
+        return _of_class(model, f"{model.__module__}:{model.__qualname__}")
+    if model in MODELS:
+        return MODELS[model]
+    if ":" in model:
+        return _of_class(_import(model), model)
+    near = difflib.get_close_matches(model.lower(), MODELS, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise InputError(f"There is no model {model!r}; {hint}`laddernet models` lists them all.")
+
+
+def _of_class(kind: object, name: str) -> Model:
+    if not (isinstance(kind, type) and issubclass(kind, Combinator)):
+        raise InputError(f"{name!r} is not a combinator; it must be a subclass of laddernet.Combinator.")
+    summary = (kind.__doc__ or "a combinator of your own").strip().splitlines()[0]
+    return Model(name, kind.__name__, _VANILLA, summary, combinator=kind, eta_matters=True)
+
+
+def _import(name: str) -> object:
+    """What ``module:Class`` or ``file.py:Class`` names: code that the user asked by name to be run."""
+    place, _, attribute = name.rpartition(":")
+    try:
+        module = _import_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        return getattr(module, attribute)
+    except (ImportError, OSError, AttributeError) as error:
+        raise InputError(f"Cannot take the combinator {name!r} ({error}); name it file.py:Class.") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = f"laddernet_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # a .py file always has a loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while the class is made
+    spec.loader.exec_module(module)
+    return module

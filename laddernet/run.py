@@ -1,0 +1,173 @@
+"""A run and its folder: what was asked, how it went, what came out, and the command to repeat it.
+
+The folder holds ``config.json``, ``command.txt``, ``environment.json``, ``metrics.csv`` (a row an epoch),
+``weights.safetensors`` and, once finished, ``result.json``; ``checkpoints/`` while it is under way.
+"""
+
+import csv
+import io
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import safetensors.numpy
+
+from laddernet import checkpoint
+from laddernet.data import Dataset, training_data
+from laddernet.errors import InputError
+from laddernet.files import reading, write_atomic, writing
+from laddernet.training import Config, Record, train
+
+
+def default_folder(config: Config) -> Path:
+    """A name that no other configuration has, so that a run never meets another's folder."""
+    model = config.model.rpartition(":")[2]
+    name = f"{config.data}-{config.labels}-{model}-seed{config.seed}-{config.fingerprint[:8]}"
+    return Path("runs") / name
+
+
+def run(
+    config: Config,
+    dataset: Dataset,
+    folder: Path,
+    *,
+    command: list[str],
+    track_test: bool = False,
+    evaluate_every: int = 1,
+    checkpoint_every: float = 15.0,
+    on_epoch: Callable[[Record], None] = lambda record: None,
+    on_notice: Callable[[str], None] = lambda sentence: None,
+) -> dict[str, Any]:
+    """Train in ``folder``, resuming what an earlier attempt left there; a finished run is only read.
+
+    Returns what ``result.json`` holds.
+    """
+    _claim(folder, config)
+    with _alone(folder):
+        if (folder / "result.json").exists():
+            return _read_json(folder / "result.json")
+        data = training_data(dataset, config.labels, config.validation, config.seed)
+        _write_json(folder / "config.json", asdict(config))
+        _write_json(folder / "environment.json", environment())
+        write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
+        started = time.monotonic()
+
+        def after_epoch(record: Record) -> None:
+            history.append(record)
+            write_atomic(folder / "metrics.csv", metrics_csv(history))
+            on_epoch(record)
+
+        history: list[Record] = []
+        trained = train(
+            config,
+            data,
+            monitor=(dataset.x_test, dataset.y_test) if track_test else None,
+            evaluate_every=evaluate_every,
+            folder=folder / "checkpoints",
+            checkpoint_every=checkpoint_every,
+            on_resume=history.extend,
+            on_epoch=after_epoch,
+            on_notice=on_notice,
+        )
+        weights = checkpoint.named_arrays({"ladder": trained.ladder, "statistics": trained.statistics})
+        write_atomic(folder / "weights.safetensors", safetensors.numpy.save(weights, {"format": "laddernet 1"}))
+        write_atomic(folder / "metrics.csv", metrics_csv(trained.history))
+        result = {
+            "test_error": trained.error(dataset.x_test, dataset.y_test),
+            **{key: value for key, value in trained.history[-1].items() if key != "test_error"},
+            "fingerprint": config.fingerprint,
+            "seconds": round(time.monotonic() - started, 1),  # of this attempt
+        }
+        _write_json(folder / "result.json", result)
+        checkpoint.remove(folder / "checkpoints")
+        return result
+
+
+def environment() -> dict[str, Any]:
+    """What the result of a run may depend on besides its configuration."""
+    packages = ["laddernet", "jax", "jaxlib", "equinox", "optax", "numpy", "scikit-learn"]
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "devices": [str(device) for device in jax.devices()],
+        "packages": {name: metadata.version(name) for name in packages},
+    }
+
+
+def metrics_csv(history: list[Record]) -> bytes:
+    """A column for each quantity, a row for each epoch; what an epoch did not measure is empty."""
+    columns = list(dict.fromkeys(name for record in history for name in record))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(history)
+    return text.getvalue().encode()
+
+
+def _claim(folder: Path, config: Config) -> None:
+    """Make the folder, or find it to be of this very run."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        others = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    if not others:
+        return
+    if "config.json" not in others:
+        raise InputError(f"{folder} holds other files ({min(others)}); choose an empty folder for --out.")
+    held = _read_json(folder / "config.json")
+    wanted = json.loads(json.dumps(asdict(config)))
+    differing = [key for key in wanted if held.get(key) != wanted[key]]
+    if differing:
+        key = differing[0]
+        raise InputError(
+            f"{folder} holds another run ({key} is {held.get(key)}, not {wanted[key]}); choose another --out."
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second process out of the folder; the lock goes with its owner, however that ends."""
+    import fcntl
+
+    with writing(folder), (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"Another process is training in {folder}; wait for it or choose another --out.") from error
+        yield
+
+
+def _write_json(path: Path, value: Any) -> None:
+    write_atomic(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    with reading(path):
+        text = path.read_bytes()
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path} is damaged; remove its folder, or choose another --out.") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is not of laddernet; choose another --out.")
+    return value
+
+
+def _processor() -> str:
+    """The processor's name; ``platform`` knows it everywhere but on Linux."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), sys.platform)

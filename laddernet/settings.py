@@ -1,0 +1,121 @@
+"""From what a user says to a complete :class:`Config`: defaults filled in, everything checked."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from laddernet.data import Dataset
+from laddernet.errors import InputError
+from laddernet.ladder import PAPER_HIDDEN
+from laddernet.models import AnyModel, Model, find
+from laddernet.training import Config
+
+# λ(0), λ(1), λ(≥2) and noise that Rasmus et al. (2015) published for about this many labels.
+_PUBLISHED = {
+    100: (0.3, (1000.0, 10.0, 0.1)),
+    1000: (0.2, (2000.0, 20.0, 0.1)),
+    60000: (0.3, (1000.0, 1.0, 0.01)),
+}
+_INPUT_ONLY = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}
+_BASELINE_NOISE = 0.5
+
+
+def configure(
+    dataset: Dataset,
+    *,
+    labels: int | Literal["all"] = 100,
+    model: AnyModel = "vanilla",
+    hidden: Sequence[int] | None = None,
+    noise: float | Sequence[float] | None = None,
+    recon_weights: float | Sequence[float] | None = None,
+    eta: float = 0.1,
+    epochs: int = 150,
+    decay_epochs: int | None = None,
+    learning_rate: float = 0.002,
+    batch_size: int = 100,
+    labelled_batch_size: int = 100,
+    validation: int | None = None,
+    seed: int = 0,
+) -> Config:
+    """Check every setting, and fill in those that are None.
+
+    ``noise`` is one value, two (input, all layers above) or one for each layer from 0 to L; ``recon_weights`` is
+    one, three (λ(0), λ(1), λ(≥2)) or one for each layer.
+
+    >>> from laddernet.data import load
+    >>> config = configure(load("digits"), labels=100, hidden=[32], noise=0.3)
+    >>> config.noise, config.recon_weights
+    ((0.3, 0.3, 0.3), (1000.0, 10.0, 0.1))
+    """
+    found = find(model)
+    n_rows = len(dataset.x_train)
+    labels = n_rows if labels == "all" else labels
+    if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless labels take those rows
+        validation = n_rows // 6 if labels <= n_rows - n_rows // 6 else 0
+    hidden = tuple(hidden) if hidden is not None else _hidden(dataset)
+    if not hidden or any(n <= 0 for n in hidden):
+        raise InputError(f"Hidden sizes {_text(hidden)} will not do; give one or more sizes above 0.")
+    published = _published(found, labels)
+    noise = _by_layer("noise", noise if noise is not None else published[0], len(hidden) + 2)
+    recon_weights = _by_layer(
+        "recon-weights", recon_weights if recon_weights is not None else published[1], len(hidden) + 2
+    )
+    if decay_epochs is None:
+        decay_epochs = epochs // 3
+    if not 0 <= decay_epochs <= epochs:
+        raise InputError(f"{decay_epochs} decay epochs do not fit in {epochs}; give 0 to {epochs}.")
+    at_least_one = {"epochs": epochs, "batch size": batch_size, "labelled batch size": labelled_batch_size}
+    for name, number in at_least_one.items():
+        if number < 1:
+            raise InputError(f"The {name} is {number}; it must be 1 or more.")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"The seed is {seed}; it must be from 0 to {2**32 - 1}.")
+    for name, value in {"learning rate": learning_rate, "eta": eta}.items():
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"The {name} is {value}; it must be a finite number above 0.")
+    return Config(
+        data=dataset.name,
+        labels=labels,
+        validation=validation,
+        model=found.id,
+        hidden=hidden,
+        noise=noise,
+        recon_weights=recon_weights,
+        eta=eta,
+        epochs=epochs,
+        decay_epochs=decay_epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
+        seed=seed,
+    )
+
+
+def _hidden(dataset: Dataset) -> tuple[int, ...]:
+    """The paper's sizes for MNIST's 784 columns; a smaller network for a smaller input."""
+    return PAPER_HIDDEN if dataset.n_features >= 784 else (256, 128, 64)
+
+
+def _published(model: Model, labels: int) -> tuple[float, tuple[float, ...]]:
+    nearest = min(_PUBLISHED, key=lambda n: abs(math.log(n / max(labels, 1))))
+    noise, recon_weights = _PUBLISHED[nearest]
+    if model.combinator is None:
+        return _BASELINE_NOISE, recon_weights
+    if model.reconstruction == "input":
+        return noise, (_INPUT_ONLY[nearest],)
+    return noise, recon_weights
+
+
+def _by_layer(name: str, values: float | Sequence[float], layers: int) -> tuple[float, ...]:
+    """One value for each layer, from the forms a user may write."""
+    given = [float(v) for v in values] if isinstance(values, Sequence) else [float(values)]
+    if not all(math.isfinite(v) and v >= 0 for v in given):
+        raise InputError(f"{name} is {_text(given)}; every value must be a finite number, 0 or more.")
+    short = {"noise": 2, "recon-weights": 3}[name]
+    if len(given) not in {1, short, layers} or len(given) > layers:
+        raise InputError(f"{name} has {len(given)} values; give 1, {short} or {layers} (layers 0 to {layers - 1}).")
+    return (*given, *[given[-1]] * (layers - len(given)))
+
+
+def _text(values: Sequence[float]) -> str:
+    return ",".join(f"{value:g}" for value in values) or "(none)"

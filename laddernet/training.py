@@ -1,0 +1,271 @@
+"""One training run: the schedule, the compiled epoch, evaluation, checkpoint and resume.
+
+A run is a function of its :class:`Config` and its data alone. Each epoch derives its keys from the seed and its
+own number, so a run that is resumed from the end of any epoch goes on exactly as it would have.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from laddernet import checkpoint
+from laddernet.data import TrainingData, check_finite
+from laddernet.errors import DivergedError, InputError
+from laddernet.ladder import Ladder, Statistics, draw_noise, forward, predict_logits, statistics
+from laddernet.models import Model, find
+
+# What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
+REVISION = 1
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that decides what a run computes. Build it with :func:`laddernet.settings.configure`."""
+
+    data: str
+    labels: int
+    validation: int
+    model: str
+    hidden: tuple[int, ...]
+    noise: tuple[float, ...]  # standard deviation at layers 0 to L
+    recon_weights: tuple[float, ...]  # λ of layers 0 to L
+    eta: float
+    epochs: int
+    decay_epochs: int  # how many of them, the last, let the learning rate fall to zero
+    learning_rate: float
+    batch_size: int  # unlabelled rows of a step
+    labelled_batch_size: int
+    seed: int
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for what is computed: the same for the same configuration, different for any other."""
+        text = json.dumps([REVISION, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves: the network, its normalisation for prediction, and a record for each epoch."""
+
+    ladder: Ladder
+    statistics: Statistics
+    history: list[Record]
+
+    def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
+        """The most probable class of each row."""
+        return np.asarray(_predict(self.ladder, self.statistics, jnp.asarray(x)))
+
+    def error(self, x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> float:
+        """The share of rows that are classified wrongly, in per cent."""
+        return error_rate(self.predict(x), y)
+
+
+def train(
+    config: Config,
+    data: TrainingData,
+    *,
+    monitor: tuple[np.ndarray, np.ndarray] | None = None,
+    evaluate_every: int = 1,
+    folder: Path | None = None,
+    checkpoint_every: float = 15.0,
+    on_resume: Callable[[list[Record]], None] = lambda history: None,
+    on_epoch: Callable[[Record], None] = lambda record: None,
+    on_notice: Callable[[str], None] = lambda sentence: None,
+) -> Trained:
+    """Train to the end, from the newest whole checkpoint in ``folder`` if there is one.
+
+    ``monitor`` are test rows whose error is recorded beside the validation error and decides nothing; both are
+    measured every ``evaluate_every`` epochs and after the last. ``checkpoint_every`` is in seconds. ``on_resume``
+    hears the records of the epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a
+    checkpoint could not be used.
+    """
+    check_finite(data.x_unlabelled, "the training rows")
+    model = find(config.model)
+    sizes = (data.x_unlabelled.shape[1], *config.hidden, data.n_classes)
+    init_key, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
+    state = _initial_state(init_key, config.eta, model, sizes)
+    epoch, history = 0, []
+    if folder is not None:
+        epoch, state, history, refused = checkpoint.load(folder, state, fingerprint=config.fingerprint)
+        for sentence in refused:
+            on_notice(f"{sentence} Going on from epoch {epoch} instead.")
+        on_resume(history)
+
+    rows = (jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled), jnp.asarray(data.x_unlabelled))
+    batches = (min(config.labelled_batch_size, len(rows[0])), min(config.batch_size, len(rows[2])))
+    steps = -(-len(rows[2]) // batches[1])
+    hyper = (jnp.asarray(config.noise, jnp.float32), jnp.asarray(config.recon_weights, jnp.float32))
+    schedule = learning_rate_schedule(config, steps)
+    watched = {"validation_error": (data.x_validation, data.y_validation)}
+    if monitor is not None:
+        watched["test_error"] = monitor
+    watched = {name: (jnp.asarray(x), y) for name, (x, y) in watched.items() if len(y)}
+    # A model without a decoder learns from labelled rows only, and so does its normalisation.
+    x_seen = rows[2] if model.combinator else rows[0]
+
+    saved = time.monotonic()
+    while epoch < config.epochs:
+        rates = schedule(jnp.arange(epoch * steps, (epoch + 1) * steps))
+        starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
+        keys = (order_key, jax.random.fold_in(noise_key, epoch))
+        state, costs, finite = _epoch(state, rows, keys, starts, rates, *hyper, batches)
+        _wait(costs)
+        epoch += 1
+        record = _record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
+        if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
+            known = _statistics(state[0], x_seen)
+            for name, (x, y) in watched.items():
+                record[name] = error_rate(np.asarray(_predict(state[0], known, x)), y)
+        history.append(record)
+        due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
+        if folder is not None and due:
+            checkpoint.save(folder, epoch, state, fingerprint=config.fingerprint, history=history)
+            saved = time.monotonic()
+        on_epoch(record)
+    return Trained(state[0], _statistics(state[0], x_seen), history)
+
+
+def learning_rate_schedule(config: Config, steps: int) -> optax.Schedule:
+    """Constant, then linear to zero over the last epochs; ``steps`` is the number of steps of an epoch."""
+    constant = (config.epochs - config.decay_epochs) * steps
+    falling = optax.linear_schedule(config.learning_rate, 0.0, config.decay_epochs * steps)
+    return optax.join_schedules([optax.constant_schedule(config.learning_rate), falling], [constant])
+
+
+def error_rate(predicted: np.ndarray, y: np.ndarray) -> float:
+    """The share of rows that are classified wrongly, in per cent.
+
+    >>> error_rate(np.array([0, 1, 1, 1]), np.array([0, 1, 2, 1]))
+    25.0
+    """
+    return 100 * float(np.mean(predicted != y))
+
+
+# --- The compiled programs ------------------------------------------------------------------------------------
+
+State = tuple[Ladder, optax.OptState]
+_adam = optax.scale_by_adam()
+
+
+@partial(jax.jit, static_argnames=("model", "sizes"))
+def _initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
+    ladder = Ladder(model, sizes, key=key, eta=eta)
+    return ladder, _adam.init(ladder)
+
+
+@partial(jax.jit, static_argnames="batches", donate_argnames="state")
+def _epoch(
+    state: State,
+    rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
+    keys: tuple[PRNGKeyArray, PRNGKeyArray],
+    starts: Sequence[tuple[int, int]],
+    rates: Float[Array, " steps"],
+    noise_std: Float[Array, " layers"],
+    recon_weights: Float[Array, " layers"],
+    batches: tuple[int, int],
+) -> tuple[State, Float[Array, "steps costs"], Array]:
+    """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant."""
+    x_labelled, y_labelled, x_unlabelled = rows
+    order_key, noise_key = keys
+    order = [
+        row_stream(jax.random.fold_in(order_key, group), n, len(rates) * batch, *start).reshape(-1, batch)
+        for group, (n, batch, start) in enumerate(
+            zip((len(x_labelled), len(x_unlabelled)), batches, starts, strict=True)
+        )
+    ]
+
+    def step(state: State, inputs: Any) -> tuple[State, Float[Array, " costs"]]:
+        ladder, adam = state
+        i, j, key, rate = inputs
+        noise = draw_noise(ladder.model, ladder.sizes, sum(batches), key=key)
+        labelled = [None if n is None else n[: batches[0]] for n in noise]
+        unlabelled = [None if n is None else n[batches[0] :] for n in noise]
+
+        def cost(ladder: Ladder) -> tuple[Array, Array]:
+            done = forward(
+                ladder,
+                x_labelled[i],
+                y_labelled[i],
+                x_unlabelled[j],
+                (labelled, unlabelled),
+                noise_std,
+                recon_weights,
+            )
+            return done.total, jnp.stack([done.total, done.cross_entropy, *done.reconstruction])
+
+        gradient, costs = jax.grad(cost, has_aux=True)(ladder)
+        direction, adam = _adam.update(gradient, adam)
+        ladder = jax.tree.map(lambda w, d: w - rate * d, ladder, direction)
+        return (ladder, adam), costs
+
+    step_keys = jax.random.split(noise_key, len(rates))
+    state, costs = jax.lax.scan(step, state, (*order, step_keys, rates))
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves(state)]))
+    return state, costs, finite
+
+
+def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: int) -> Int[Array, " count"]:
+    """``count`` row numbers out of an endless stream of shuffled passes over ``n`` rows.
+
+    The stream is entered ``offset`` rows into pass ``first_pass``; every row comes once in each pass.
+
+    >>> [int(row) for row in jnp.sort(row_stream(jax.random.key(0), 4, 8, 0, 0))]
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    passes = count // n if count % n == 0 else (count + n - 2) // n + 1
+    keys = jax.vmap(lambda p: jax.random.fold_in(key, p))(first_pass + jnp.arange(passes))
+    order = jax.vmap(lambda k: jax.random.permutation(k, n))(keys).reshape(-1)
+    return jax.lax.dynamic_slice_in_dim(order, offset, count)
+
+
+@jax.jit
+def _statistics(ladder: Ladder, x: Float[Array, "rows features"]) -> Statistics:
+    return statistics(ladder.encoder, x)
+
+
+@jax.jit
+def _predict(ladder: Ladder, known: Statistics, x: Float[Array, "rows features"]) -> Int[Array, " rows"]:
+    return jnp.argmax(predict_logits(ladder.encoder, known, x), axis=1)
+
+
+# --- Around them ----------------------------------------------------------------------------------------------
+
+
+def _wait(array: Array) -> None:
+    """Wait for a computation without keeping Ctrl-C from being heard."""
+    while not array.is_ready():
+        time.sleep(0.002)
+
+
+def _record(epoch: int, costs: Float[np.ndarray, "steps costs"], rate: float, finite: bool) -> Record:
+    """An epoch's means, or an error that names what first became NaN or infinite."""
+    names = ["cost", "cross_entropy", *(f"reconstruction_{l}" for l in range(costs.shape[1] - 2))]
+    bad = np.argwhere(~np.isfinite(costs))
+    if len(bad):
+        step = bad[0, 0]
+        parts = names[1:]  # the total is bad only because one of its parts is
+        first = next((n for n, value in zip(parts, costs[step, 1:], strict=True) if not np.isfinite(value)), "cost")
+        raise DivergedError(
+            f"In epoch {epoch}, step {step + 1}, {first} became {costs[step, names.index(first)]}; "
+            "a smaller learning rate or smaller reconstruction weights would keep it finite."
+        )
+    if not finite:
+        raise DivergedError(
+            f"At the end of epoch {epoch} the weights are no longer finite; a smaller learning rate would keep them so."
+        )
+    means = costs.astype(np.float64).mean(axis=0)
+    return {"epoch": epoch, "learning_rate": rate, **dict(zip(names, means.tolist(), strict=True))}

