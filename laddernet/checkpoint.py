@@ -91,7 +91,9 @@ def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, li
         else:
             return record["epoch"], state, record["history"], refused
     if refused:
-        raise InputError(f"No checkpoint in {folder} can be used: {' '.join(refused)} Remove that folder to start anew.")
+        raise InputError(
+            f"No checkpoint in {folder} can be used: {' '.join(refused)} Remove that folder to start anew."
+        )
     return 0, template, [], []
 
 

@@ -1,25 +1,27 @@
-"""The command line: parse, call, print."""
+"""The command line: parse, call, print.
+
+What computes is imported inside the commands: `laddernet --help` should not wait for JAX.
+"""
 
 import json
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 from laddernet.errors import DivergedError, InputError
+from laddernet.files import cache_folder
 
-app = typer.Typer(
-    help="Semi-supervised learning with Ladder Networks.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 out = Console()
 err = Console(stderr=True)
 
@@ -50,10 +52,73 @@ def options(
 
 
 @app.command()
+def models(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
+) -> None:
+    """List the twenty models, as the paper's tree."""
+    from laddernet.ladder import paper_parameters
+    from laddernet.models import MODELS
+
+    counts = {model.id: paper_parameters(model) for model in MODELS.values()}
+    if as_json:
+        rows = [
+            {
+                "id": model.id,
+                "paper_name": model.paper_name,
+                "family": model.family,
+                "description": model.description,
+                "noise": model.noise,
+                "reconstruction": model.reconstruction,
+                "parameters": counts[model.id],
+            }
+            for model in MODELS.values()
+        ]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    tree = Tree("Models, each with its number of parameters in the paper's network", guide_style="dim")
+    branches: dict[tuple[str, ...], Tree] = {(): tree}
+    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # a family's head first
+        for depth in range(1, len(model.family) + 1):
+            family = model.family[:depth]
+            if family not in branches:
+                branches[family] = branches[family[:-1]].add(Text(family[-1], "dim"))
+        count = f"{counts[model.id]:,}"
+        branches[model.family].add(Text.assemble((model.id, "bold"), f"  {model.description}  ", (count, "dim")))
+    out.print(tree, highlight=False)
+
+
+@app.command()
+def data(
+    name: Annotated[str | None, typer.Argument(help="The data set to fetch; without it, all are listed.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List the known data sets and where they are kept, or fetch one."""
+    from laddernet.data import fetch, known
+
+    if name is not None:
+        folder = fetch(name)
+        out.print(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}", highlight=False, soft_wrap=True)
+        return
+    sets = known()
+    if as_json:
+        print(json.dumps([asdict(info) for info in sets], indent=2))
+        return
+    table = Table("data set", "rows (train + test)", "columns", "classes", "kept in", box=None)
+    for info in sets:
+        where = info.where if info.cached else f"{info.where} (not fetched: laddernet data {info.name})"
+        table.add_row(
+            info.name, f"{info.n_train:,} + {info.n_test:,}", str(info.n_features), str(info.n_classes), where
+        )
+    out.print(table)
+
+
+@app.command()
 def train(
-    data: Annotated[str, typer.Option(help="Data set: digits or mnist.")] = "digits",
+    data_name: Annotated[str, typer.Option("--data", help="Data set: digits or mnist.")] = "digits",
     labels: Annotated[str, typer.Option(help="How many training rows are labelled, or 'all'.")] = "100",
-    model: Annotated[str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")] = "vanilla",
+    model: Annotated[
+        str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")
+    ] = "vanilla",
     seed: Annotated[int, typer.Option(help="Fixes initial values, noise, order and which rows are labelled.")] = 0,
     epochs: Annotated[int, typer.Option(help="Passes over the unlabelled rows.")] = 150,
     decay_epochs: Annotated[
@@ -73,7 +138,8 @@ def train(
     batch_size: Annotated[int, typer.Option(help="Unlabelled rows of a step.")] = 100,
     labelled_batch_size: Annotated[int, typer.Option(help="Labelled rows of a step.")] = 100,
     validation: Annotated[
-        int | None, typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]")
+        int | None,
+        typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
     ] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The run's folder. [default: a name of its own in runs/]")
@@ -90,9 +156,11 @@ def train(
     from laddernet.progress import epochs_shown
     from laddernet.run import default_folder, run
     from laddernet.settings import configure
+    from laddernet.training import steps_per_epoch
 
+    _keep_compiled_programs()
     command = ["laddernet", *sys.argv[1:]]
-    dataset = load(data)
+    dataset = load(data_name)
     config = configure(
         dataset,
         labels="all" if labels == "all" else _whole("labels", labels),
@@ -111,7 +179,7 @@ def train(
     )
     folder = out_folder or default_folder(config)
     try:
-        with epochs_shown(config, err) as shown:
+        with epochs_shown(config, steps_per_epoch(config, len(dataset.x_train) - config.validation), err) as shown:
             result = run(
                 config,
                 dataset,
@@ -130,6 +198,14 @@ def train(
         print(json.dumps({"folder": str(folder), **result}))
     else:
         out.print(f"test error {result['test_error']:.2f} %   ({folder})", highlight=False)
+
+
+def _keep_compiled_programs() -> None:
+    """Let a network that was compiled once on this machine start at once the next time."""
+    import jax
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))  # type: ignore[no-untyped-call]
 
 
 def _say(sentence: str) -> None:

@@ -18,6 +18,7 @@ The class can then stand wherever a model's id can.
 
 import dataclasses
 from abc import abstractmethod
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -213,9 +214,9 @@ class MLP(Combinator):
     ) -> None:
         sizes = (inputs, *hidden, 1)
         keys = jax.random.split(key, len(sizes) - 1)
-        shapes = list(zip(sizes, sizes[1:], strict=False))
+        shapes = list(pairwise(sizes))
         self.weights = tuple(
-            eta * jax.random.normal(k, (*shape, units)) for k, shape in zip(keys, shapes, strict=True)
+            jnp.asarray(eta) * jax.random.normal(k, (*shape, units)) for k, shape in zip(keys, shapes, strict=True)
         )
         self.biases = tuple(jnp.zeros((outputs, units)) for _, outputs in shapes)
 
@@ -244,4 +245,3 @@ class AMLP(MLP):
 
     def inputs(self, z_tilde: Layer, u: Layer) -> list[Layer]:
         return [u, z_tilde, u * z_tilde]
-

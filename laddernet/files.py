@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from laddernet.errors import InputError
+
+
+def cache_folder() -> Path:
+    """Where laddernet keeps what can be had again: LADDERNET_CACHE, or else a folder in the user's cache."""
+    return Path(os.environ.get("LADDERNET_CACHE") or user_cache_path("laddernet", appauthor=False)).expanduser()
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:

@@ -67,8 +67,7 @@ class Ladder(eqx.Module):
         self.decoder = ()
         if model.combinator is not None:
             g = [
-                model.combinator(n, key=k, eta=eta)
-                for n, k in zip(sizes, jax.random.split(g_key, L + 1), strict=True)
+                model.combinator(n, key=k, eta=eta) for n, k in zip(sizes, jax.random.split(g_key, L + 1), strict=True)
             ]
             self.decoder = tuple(DecoderLayer(v, g_l) for v, g_l in zip([*V, None], g, strict=True))
 
@@ -91,6 +90,17 @@ def draw_noise(model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArr
     return [*drawn, *[None] * (len(sizes) - len(noisy))]
 
 
+def paper_parameters(model: Model) -> int:
+    """How many numbers the model learns in the paper's network.
+
+    >>> from laddernet.models import find
+    >>> paper_parameters(find("baseline"))
+    1540020
+    """
+    shapes = jax.eval_shape(lambda key: Ladder(model, (784, *PAPER_HIDDEN, 10), key=key), jax.random.key(0))
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+
 # --- Encoder ------------------------------------------------------------------------------------------------
 
 
@@ -99,8 +109,8 @@ class Path:
     """What one group of rows became on its way up; lists by layer, 0 to L."""
 
     z: list[Rows]  # normalised, with noise on the noisy path; z(0) is the input
-    mu: list[PerUnit | None]  # what z was normalised with; None at the input, which is not
-    sigma: list[PerUnit | None]
+    mu: list[PerUnit]  # what z was normalised with: 0 and 1 at the input, which is not
+    sigma: list[PerUnit]
     logits: Rows  # of the softmax at the top
 
     @property
@@ -125,7 +135,7 @@ def encode(
         return z if epsilon is None else z + noise_std[l] * epsilon
 
     z0 = [corrupt(x, noise, 0) for x, noise in groups]
-    paths = [Path([z], [None], [None], z) for z in z0]
+    paths = [Path([z], [jnp.zeros(())], [jnp.ones(())], z) for z in z0]
     h = jnp.concatenate(z0)
     for l, layer in enumerate(encoder, start=1):
         z_l = []
@@ -138,9 +148,7 @@ def encode(
         h = layer.gamma * (jnp.concatenate(z_l) + layer.beta)
         if l < len(encoder):
             h = jax.nn.relu(h)
-    return [
-        Path(path.z, path.mu, path.sigma, logits) for path, logits in zip(paths, split(h), strict=True)
-    ]
+    return [Path(path.z, path.mu, path.sigma, logits) for path, logits in zip(paths, split(h), strict=True)]
 
 
 def mean_and_std(a: Rows) -> tuple[PerUnit, PerUnit]:
@@ -157,9 +165,7 @@ def normalise(a: Rows) -> Rows:
 # --- Decoder ------------------------------------------------------------------------------------------------
 
 
-def decode(
-    decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Rows
-) -> tuple[list[Rows], list[Rows]]:
+def decode(decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Rows) -> tuple[list[Rows], list[Rows]]:
     """Come down from the noisy output: u and ẑ by layer, 0 to L; u[l] is what layer l hears from above."""
     u: list[Rows] = []
     z_hat: list[Rows] = []
@@ -209,18 +215,23 @@ def forward(
         if ladder.model.reconstruction == "everywhere":
             groups.append((x_unlabelled, None))
     paths = encode(ladder.encoder, groups, noise_std)
-    labelled, noisy, clean = [*paths, None, None][:3]
+    clean: Path | None
+    labelled = paths[0]
 
     log_p = jax.nn.log_softmax(labelled.logits)
     cross_entropy = -jnp.mean(jnp.take_along_axis(log_p, y_labelled[:, None], axis=1))
-    if noisy is None:
+    if not ladder.decoder:
         return Pass(cross_entropy, jnp.zeros(0), cross_entropy, labelled, None, None, [], [])
 
+    noisy = paths[1]
     u, z_hat = decode(ladder.decoder, noisy.z, noisy.y)
-    errors = [z_hat[0] - x_unlabelled]
-    if clean is not None:
-        for l in range(1, len(z_hat)):
-            errors.append((z_hat[l] - clean.mu[l]) / clean.sigma[l] - clean.z[l])
+    if ladder.model.reconstruction == "everywhere":
+        clean = paths[2]
+        layers = zip(z_hat, clean.z, clean.mu, clean.sigma, strict=True)
+        errors = [(z_hat_l - mu) / sigma - z for z_hat_l, z, mu, sigma in layers]
+    else:
+        clean = None
+        errors = [z_hat[0] - x_unlabelled]
     reconstruction = jnp.stack([jnp.mean(jnp.square(error)) for error in errors])
     total = cross_entropy + jnp.dot(recon_weights[: len(errors)], reconstruction)
     return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)

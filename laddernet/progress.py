@@ -1,5 +1,6 @@
 """A live line on a terminal; nothing elsewhere."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,17 +11,22 @@ from laddernet.training import Config, Record
 
 
 @contextmanager
-def epochs_shown(config: Config, console: Console) -> Iterator[Callable[[Record], None]]:
-    """Show how far a run is; what is yielded hears each epoch's record."""
+def epochs_shown(config: Config, steps: int, console: Console) -> Iterator[Callable[[Record], None]]:
+    """Show how far a run is, how fast, and when it will be done; what is yielded hears each epoch's record.
+
+    ``steps`` is the number of steps of an epoch.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("{task.fields[now]}"),
+        TextColumn("left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"{config.model} seed {config.seed}", total=config.epochs, now="compiling")
+        last: float | None = None  # when the epoch before ended; the first one's time is mostly compilation
 
         def shown(record: Record) -> None:
             errors = [
@@ -28,7 +34,10 @@ def epochs_shown(config: Config, console: Console) -> Iterator[Callable[[Record]
                 for name in ("validation_error", "test_error")
                 if name in record
             ]
-            now = "  ".join([f"cost {record['cost']:.3f}", *errors])
+            nonlocal last
+            before, last = last, time.monotonic()
+            speed = [f"{steps / (last - before):,.0f} steps/s"] if before is not None else []
+            now = "  ".join([f"cost {record['cost']:.3f}", *errors, *speed])
             progress.update(task, completed=record["epoch"], now=now)
 
         yield shown

@@ -144,7 +144,9 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(f"Another process is training in {folder}; wait for it or choose another --out.") from error
+            raise InputError(
+                f"Another process is training in {folder}; wait for it or choose another --out."
+            ) from error
         yield
 
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from laddernet import checkpoint
 from laddernet.data import TrainingData, check_finite
-from laddernet.errors import DivergedError, InputError
+from laddernet.errors import DivergedError
 from laddernet.ladder import Ladder, Statistics, draw_noise, forward, predict_logits, statistics
 from laddernet.models import Model, find
 
@@ -98,7 +98,8 @@ def train(
     sizes = (data.x_unlabelled.shape[1], *config.hidden, data.n_classes)
     init_key, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
     state = _initial_state(init_key, config.eta, model, sizes)
-    epoch, history = 0, []
+    epoch = 0
+    history: list[Record] = []
     if folder is not None:
         epoch, state, history, refused = checkpoint.load(folder, state, fingerprint=config.fingerprint)
         for sentence in refused:
@@ -107,13 +108,14 @@ def train(
 
     rows = (jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled), jnp.asarray(data.x_unlabelled))
     batches = (min(config.labelled_batch_size, len(rows[0])), min(config.batch_size, len(rows[2])))
-    steps = -(-len(rows[2]) // batches[1])
+    steps = steps_per_epoch(config, len(rows[2]))
     hyper = (jnp.asarray(config.noise, jnp.float32), jnp.asarray(config.recon_weights, jnp.float32))
     schedule = learning_rate_schedule(config, steps)
-    watched = {"validation_error": (data.x_validation, data.y_validation)}
+    watched = {}
+    if len(data.y_validation):
+        watched["validation_error"] = (jnp.asarray(data.x_validation), data.y_validation)
     if monitor is not None:
-        watched["test_error"] = monitor
-    watched = {name: (jnp.asarray(x), y) for name, (x, y) in watched.items() if len(y)}
+        watched["test_error"] = (jnp.asarray(monitor[0]), monitor[1])
     # A model without a decoder learns from labelled rows only, and so does its normalisation.
     x_seen = rows[2] if model.combinator else rows[0]
 
@@ -137,6 +139,11 @@ def train(
             saved = time.monotonic()
         on_epoch(record)
     return Trained(state[0], _statistics(state[0], x_seen), history)
+
+
+def steps_per_epoch(config: Config, n_unlabelled: int) -> int:
+    """How many minibatches make one pass over the unlabelled rows."""
+    return -(-n_unlabelled // min(config.batch_size, n_unlabelled))
 
 
 def learning_rate_schedule(config: Config, steps: int) -> optax.Schedule:
@@ -245,7 +252,7 @@ def _predict(ladder: Ladder, known: Statistics, x: Float[Array, "rows features"]
 # --- Around them ----------------------------------------------------------------------------------------------
 
 
-def _wait(array: Array) -> None:
+def _wait(array: Any) -> None:
     """Wait for a computation without keeping Ctrl-C from being heard."""
     while not array.is_ready():
         time.sleep(0.002)

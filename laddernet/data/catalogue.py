@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 from laddernet.data import digits, mnist
 from laddernet.data.dataset import Dataset
 from laddernet.data.download import RemoteFile
 from laddernet.errors import InputError
+from laddernet.files import cache_folder
 
 
 @dataclass(frozen=True)
@@ -120,5 +119,4 @@ def _entry(name: str) -> _Entry:
 
 
 def _folder(name: str, cache: str | os.PathLike[str] | None) -> Path:
-    root = cache or os.environ.get("LADDERNET_CACHE") or user_cache_path("laddernet", appauthor=False)
-    return Path(root).expanduser() / name
+    return (Path(cache).expanduser() if cache else cache_folder()) / name

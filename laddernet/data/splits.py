@@ -24,9 +24,7 @@ class Split:
     validation: Rows
 
 
-def split(
-    y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng: np.random.Generator
-) -> Split:
+def split(y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng: np.random.Generator) -> Split:
     """Draw labelled rows, the same number from each class, then validation rows from those that are left.
 
     The labelled rows are drawn first, so that for one seed they do not depend on `n_validation`. What does

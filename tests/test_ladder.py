@@ -1,0 +1,362 @@
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_combinators import assert_drawn_from_a_normal_distribution, in_reference_names
+
+from laddernet.ladder import Ladder, Pass, Path, decode, draw_noise, forward, predict_logits, statistics
+from laddernet.models import MODELS, Model
+
+# JAX compiles every operation anew for every shape, which is what these tests wait for. So they run eagerly
+# and share few shapes: 4 or 6 rows; 5, 3, 2 or 1 units.
+DEEP = (5, 3, 5, 3, 2)
+SHALLOW = (3, 5, 3)
+NARROW = (5, 1, 2)
+KEY = jax.random.key(0)
+
+WITH_DECODER = [id for id in reference.MODEL_IDS if id not in reference.NO_DECODER]
+
+few = settings(max_examples=15, deadline=None, derandomize=True)
+model_ids = st.sampled_from(reference.MODEL_IDS)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _float64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+class Batch(NamedTuple):
+    """The arguments of `forward` after the network."""
+
+    x_labelled: np.ndarray
+    y_labelled: np.ndarray
+    x_unlabelled: np.ndarray
+    noise: tuple[list, list]
+    noise_std: np.ndarray
+    recon_weights: np.ndarray
+
+
+def random_ladder(model: Model, sizes: tuple[int, ...], rng: np.random.Generator) -> Ladder:
+    """A network whose every parameter is drawn from N(0, 1), whatever it starts at in training."""
+    shapes = eqx.filter_eval_shape(Ladder, model, sizes, key=KEY)
+    return jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), shapes)
+
+
+def random_batch(
+    model_id: str, sizes: tuple[int, ...], rng: np.random.Generator, *, labelled: int = 4, unlabelled: int = 6
+) -> Batch:
+    noise = [[rng.normal(size=(rows, n)) for n in sizes] for rows in (labelled, unlabelled)]
+    return Batch(
+        x_labelled=rng.normal(size=(labelled, sizes[0])),
+        y_labelled=rng.integers(sizes[-1], size=labelled),
+        x_unlabelled=rng.normal(size=(unlabelled, sizes[0])),
+        noise=(reference.noise_of(model_id, noise[0]), reference.noise_of(model_id, noise[1])),
+        noise_std=rng.uniform(0.2, 1, size=len(sizes)),
+        recon_weights=rng.uniform(0.2, 1, size=len(sizes)),
+    )
+
+
+def weights_for_reference(ladder: Ladder) -> dict:
+    """A network, or its gradient, as the reference writes them."""
+    encoder = [{"W": layer.W, "gamma": layer.gamma, "beta": layer.beta} for layer in ladder.encoder]
+    decoder = [{"V": layer.V, "combinator": in_reference_names(layer.combinator)} for layer in ladder.decoder]
+    return jax.tree.map(np.asarray, {"encoder": encoder, "decoder": decoder})
+
+
+def reference_costs(model_id: str, weights: dict, batch: Batch) -> dict:
+    x_labelled, y_labelled, x_unlabelled, noise, noise_std, recon_weights = batch
+    return reference.costs(
+        model_id, weights, x_labelled, y_labelled, x_unlabelled, *noise, noise_std, recon_weights
+    )
+
+
+def by_name(p: Pass) -> dict:
+    """All that `forward` computed; None where the model has no use for it."""
+
+    def path(q: Path | None) -> dict | None:
+        return q and {"z": q.z, "mu": q.mu, "sigma": q.sigma, "y": q.y}
+
+    return {
+        "cross_entropy": p.cross_entropy, "reconstruction": list(p.reconstruction), "total": p.total,
+        "labelled": path(p.labelled), "noisy": path(p.noisy), "clean": path(p.clean), "u": p.u, "z_hat": p.z_hat,
+    }  # fmt: skip
+
+
+def expected_by_name(model_id: str, weights: dict, batch: Batch) -> dict:
+    """The same of the reference."""
+    costs = reference_costs(model_id, weights, batch)
+
+    def path(q: dict) -> dict:
+        return {"z": q["z"], "mu": q["mu"], "sigma": q["sigma"], "y": q["h"][-1]}
+
+    decodes = model_id not in reference.NO_DECODER
+    input_only = model_id in reference.RECONS_AT_INPUT_ONLY
+    return {
+        "cross_entropy": costs["cross_entropy"],
+        "reconstruction": costs["reconstruction"][:1] if input_only else costs["reconstruction"],
+        "total": costs["total"],
+        "labelled": path(costs["labelled"]),
+        "noisy": path(costs["noisy"]) if decodes else None,
+        "clean": path(costs["clean"]) if decodes and not input_only else None,
+        **costs["decoder"],
+    }
+
+
+def assert_agrees(actual: dict, expected: dict) -> None:
+    def compare(path: tuple, a: jax.Array, b: np.ndarray) -> None:
+        np.testing.assert_allclose(a, b, rtol=1e-8, err_msg=jax.tree_util.keystr(path))
+
+    jax.tree.map_with_path(compare, actual, expected)  # refuses trees of different structure
+
+
+@cache
+def deep_step(model_id: str) -> tuple[dict, Batch, dict, Ladder]:
+    """One step of a deep network: its weights, its batch, all that `forward` computed, and the gradient."""
+    rng = np.random.default_rng(1)
+    ladder, batch = random_ladder(MODELS[model_id], DEEP, rng), random_batch(model_id, DEEP, rng)
+
+    def total_and_rest(ladder: Ladder) -> tuple[jax.Array, dict]:
+        p = forward(ladder, *batch)
+        return p.total, by_name(p)
+
+    gradient, computed = jax.grad(total_and_rest, has_aux=True)(ladder)
+    return weights_for_reference(ladder), batch, computed, weights_for_reference(gradient)
+
+
+# --- Against the reference ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model_id", reference.MODEL_IDS)
+def test_every_value_of_a_deep_network_is_that_of_the_reference(model_id: str) -> None:
+    weights, batch, computed, _ = deep_step(model_id)
+    assert_agrees(computed, expected_by_name(model_id, weights, batch))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "labelled", "unlabelled"),
+    [
+        pytest.param(SHALLOW, 4, 6, id="one hidden layer"),
+        pytest.param(NARROW, 6, 4, id="one hidden unit and more labelled rows than unlabelled"),
+    ],
+)
+@pytest.mark.parametrize("model_id", reference.MODEL_IDS)
+def test_every_value_of_a_small_network_is_that_of_the_reference(
+    model_id: str, sizes: tuple[int, ...], labelled: int, unlabelled: int
+) -> None:
+    rng = np.random.default_rng(2)
+    ladder = random_ladder(MODELS[model_id], sizes, rng)
+    batch = random_batch(model_id, sizes, rng, labelled=labelled, unlabelled=unlabelled)
+    expected = expected_by_name(model_id, weights_for_reference(ladder), batch)
+    assert_agrees(by_name(forward(ladder, *batch)), expected)
+
+
+def test_a_unit_that_hardly_varies_is_normalised_as_in_the_reference() -> None:
+    rng = np.random.default_rng(3)
+    ladder, batch = random_ladder(MODELS["vanilla"], SHALLOW, rng), random_batch("vanilla", SHALLOW, rng)
+    # A variance of about 1e-10, as small as what is added to it, and one of exactly 0.
+    W = ladder.encoder[0].W * jnp.asarray([1e-5, 0, 1, 1, 1])
+    ladder = eqx.tree_at(lambda ladder: ladder.encoder[0].W, ladder, W)
+    expected = expected_by_name("vanilla", weights_for_reference(ladder), batch)
+    assert_agrees(by_name(forward(ladder, *batch)), expected)
+
+
+@pytest.mark.parametrize("model_id", reference.MODEL_IDS)
+def test_in_float32_the_total_cost_of_100_rows_is_that_of_the_reference_to_1e_5(model_id: str) -> None:
+    sizes = (64, 50, 50, 10)
+    rng = np.random.default_rng(4)
+    batch = random_batch(model_id, sizes, rng, labelled=100, unlabelled=100)
+    with jax.enable_x64(False):
+        ladder = random_ladder(MODELS[model_id], sizes, rng)
+        total = forward(ladder, *batch).total
+    assert total.dtype == jnp.float32
+    expected = reference_costs(model_id, weights_for_reference(ladder), batch)["total"]
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("model_id", reference.MODEL_IDS)
+def test_the_gradient_is_the_slope_of_the_references_total_cost(model_id: str) -> None:
+    weights, batch, _, gradient = deep_step(model_id)
+    rng = np.random.default_rng(5)
+
+    def total(step: float, direction: dict) -> float:
+        moved = jax.tree.map(lambda w, d: w + step * d, weights, direction)
+        return reference_costs(model_id, moved, batch)["total"]
+
+    for group in ("W", "gamma", "beta", *(("V", "combinator") if weights["decoder"] else ())):
+        direction = jax.tree.map_with_path(
+            lambda path, w, group=group: rng.normal(size=w.shape) * (path[2].key == group), weights
+        )
+        slope = (total(1e-5, direction) - total(-1e-5, direction)) / 2e-5
+        products = jax.tree.leaves(jax.tree.map(lambda g, d: np.sum(g * d), gradient, direction))
+        np.testing.assert_allclose(sum(products), slope, rtol=1e-6, err_msg=group)
+
+
+@few
+@given(seed=seeds)
+def test_predictions_with_the_training_sets_statistics_are_those_of_the_reference(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ladder = random_ladder(MODELS["baseline"], SHALLOW, rng)
+    x_train, x = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
+    logits = predict_logits(ladder.encoder, statistics(ladder.encoder, x_train), x)
+    expected = reference.predict(weights_for_reference(ladder), x, x_train)
+    np.testing.assert_allclose(jax.nn.softmax(logits), expected, rtol=1e-8)
+
+
+# --- Initial values -----------------------------------------------------------------------------------------
+
+
+def test_weights_start_normal_with_variance_1_over_fan_in_and_are_drawn_apart() -> None:
+    with jax.enable_x64(False):
+        ladder = Ladder(MODELS["linear"], (400, 100, 400), key=KEY)
+    (W1, W2), (V0, V1, top) = [layer.W for layer in ladder.encoder], [layer.V for layer in ladder.decoder]
+    assert [w.shape for w in (W1, W2, V0, V1)] == [(400, 100), (100, 400), (100, 400), (400, 100)]
+    assert top is None
+    for weights in (W1, W2, V0, V1):
+        assert_drawn_from_a_normal_distribution(weights, weights.shape[0] ** -0.5)
+    for one, other in ((W1, V1), (W2, V0), (W1, W2)):
+        assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 5 / one.size**0.5
+    for layer, units in zip(ladder.encoder, (100, 400), strict=True):
+        np.testing.assert_array_equal(layer.gamma, np.ones(units))
+        np.testing.assert_array_equal(layer.beta, np.zeros(units))
+
+
+def test_the_combinators_of_two_layers_are_drawn_apart() -> None:
+    with jax.enable_x64(False):
+        below, above = Ladder(MODELS["rand-init"], (400, 400), key=KEY).decoder
+    correlation = np.corrcoef(np.concatenate(jax.tree.leaves(below.combinator)), np.concatenate(jax.tree.leaves(above.combinator)))
+    assert abs(correlation[0, 1]) < 5 / (9 * 400) ** 0.5
+
+
+def test_the_decoder_of_no_lateral_learns_from_the_start() -> None:
+    model = MODELS["no-lateral"]
+    rng = np.random.default_rng(6)
+    ladder, batch = random_ladder(model, DEEP, rng), random_batch(model.id, DEEP, rng)
+    fresh = [model.combinator(n, key=KEY, eta=0.1) for n in DEEP]
+    ladder = eqx.tree_at(lambda ladder: [layer.combinator for layer in ladder.decoder], ladder, fresh)
+    gradient = jax.grad(lambda ladder: forward(ladder, *batch).total)(ladder)
+    for layer in gradient.decoder:
+        assert (layer.combinator.w1u != 0).all()
+        assert layer.V is None or (layer.V != 0).all()
+
+
+# --- Laws ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model_id", reference.MODEL_IDS)
+def test_noise_is_drawn_exactly_where_the_model_has_it(model_id: str) -> None:
+    everywhere = [(6, n) for n in DEEP]
+    drawn = eqx.filter_eval_shape(draw_noise, MODELS[model_id], DEEP, 6, key=KEY)
+    assert [a and a.shape for a in drawn] == reference.noise_of(model_id, everywhere)
+
+
+def test_noise_is_standard_normal_and_drawn_apart_for_every_layer() -> None:
+    with jax.enable_x64(False):
+        below, above = draw_noise(MODELS["vanilla"], (50, 50), 100, key=KEY)
+    assert_drawn_from_a_normal_distribution(below, 1)
+    assert_drawn_from_a_normal_distribution(above, 1)
+    assert abs(np.corrcoef(below.ravel(), above.ravel())[0, 1]) < 5 / below.size**0.5
+
+
+@few
+@given(model_id=model_ids, l=st.integers(0, 2), seed=seeds)
+def test_a_layers_noise_std_matters_exactly_where_the_model_has_noise(model_id: str, l: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ladder, batch = random_ladder(MODELS[model_id], SHALLOW, rng), random_batch(model_id, SHALLOW, rng)
+    louder = batch._replace(noise_std=np.where(np.arange(3) == l, 2, 1) * batch.noise_std)
+    before, after = forward(ladder, *batch).total, forward(ladder, *louder).total
+    assert (before != after) == (batch.noise[0][l] is not None)
+
+
+@few
+@given(model_id=st.sampled_from(WITH_DECODER), seed=seeds)
+def test_labelled_noise_reaches_the_cross_entropy_alone_and_unlabelled_noise_the_reconstruction_alone(
+    model_id: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    ladder, batch = random_ladder(MODELS[model_id], SHALLOW, rng), random_batch(model_id, SHALLOW, rng)
+    before = forward(ladder, *batch)
+    labelled, unlabelled = batch.noise
+
+    after = forward(ladder, *batch._replace(noise=([-labelled[0], *labelled[1:]], unlabelled)))
+    assert after.cross_entropy != before.cross_entropy
+    np.testing.assert_allclose(after.reconstruction, before.reconstruction, rtol=1e-12)
+
+    after = forward(ladder, *batch._replace(noise=(labelled, [-unlabelled[0], *unlabelled[1:]])))
+    assert (after.reconstruction != before.reconstruction).all()
+    np.testing.assert_allclose(after.cross_entropy, before.cross_entropy, rtol=1e-12)
+
+
+@few
+@given(model_id=st.sampled_from(WITH_DECODER), seed=seeds)
+def test_without_reconstruction_cost_the_encoder_learns_as_if_there_were_no_decoder(model_id: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ladder, batch = random_ladder(MODELS[model_id], SHALLOW, rng), random_batch(model_id, SHALLOW, rng)
+    batch = batch._replace(recon_weights=np.zeros(3))
+    alone = eqx.tree_at(lambda ladder: ladder.decoder, ladder, ())
+    with_decoder, without = (
+        jax.grad(lambda ladder: forward(ladder, *batch).total)(network).encoder for network in (ladder, alone)
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14), with_decoder, without)
+
+
+@few
+@given(seed=seeds)
+def test_nothing_that_no_lateral_decodes_depends_on_z_tilde(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    decoder = random_ladder(MODELS["no-lateral"], SHALLOW, rng).decoder
+    y_tilde = rng.uniform(size=(6, 3))
+    one, other = (decode(decoder, [rng.normal(size=(6, n)) for n in SHALLOW], y_tilde) for _ in range(2))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@settings(few, max_examples=2)
+@pytest.mark.parametrize("model_id", reference.MODEL_IDS)
+@given(order=st.permutations(range(3)), seed=seeds)
+def test_the_order_of_the_inputs_columns_does_not_matter(model_id: str, order: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ladder, batch = random_ladder(MODELS[model_id], SHALLOW, rng), random_batch(model_id, SHALLOW, rng)
+
+    def permuted(a: np.ndarray | jax.Array | None) -> np.ndarray | None:
+        return None if a is None else np.asarray(a)[..., order]
+
+    moved = batch._replace(
+        x_labelled=permuted(batch.x_labelled),
+        x_unlabelled=permuted(batch.x_unlabelled),
+        noise=tuple([permuted(first), *rest] for first, *rest in batch.noise),
+    )
+    first, *encoder = ladder.encoder
+    first = eqx.tree_at(lambda layer: layer.W, first, jnp.asarray(np.asarray(first.W)[order]))
+    # V(0) has its columns, and every parameter of g(0) its last axis, over the input's columns.
+    decoder = [jax.tree.map(lambda a: jnp.asarray(permuted(a)), layer) for layer in ladder.decoder[:1]]
+    renamed = eqx.tree_at(
+        lambda ladder: (ladder.encoder, ladder.decoder),
+        ladder,
+        ((first, *encoder), (*decoder, *ladder.decoder[1:])),
+    )
+    np.testing.assert_allclose(forward(renamed, *moved).total, forward(ladder, *batch).total, rtol=1e-10)
+
+
+@few
+@given(rows=st.sampled_from([2, 4, 100]), seed=seeds)
+def test_a_prediction_does_not_depend_on_the_rows_beside_it(rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(False):
+        ladder = random_ladder(MODELS["baseline"], (64, 50, 50, 10), rng)
+        known = statistics(ladder.encoder, jnp.asarray(rng.normal(size=(100, 64))))
+        x = jnp.asarray(rng.normal(size=(rows, 64)))
+        i = int(rng.integers(rows))
+        together, alone = predict_logits(ladder.encoder, known, x)[i], predict_logits(ladder.encoder, known, x[i : i + 1])[0]
+    assert alone.dtype == jnp.float32
+    # The sums of a matrix product may be taken in another order, so within float32's rounding of them.
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
