@@ -1,1 +1,27 @@
-"""Semi-supervised learning with Ladder Networks."""
+"""Semi-supervised learning with Ladder Networks: a good classifier from many rows and few labels."""
+
+from laddernet.combinators import Combinator, PerUnit, initially
+from laddernet.data import Dataset, TrainingData, load, training_data
+from laddernet.errors import DivergedError, InputError
+from laddernet.models import MODELS, Model, find
+from laddernet.settings import configure
+from laddernet.training import Config, Trained, train
+
+__all__ = [
+    "MODELS",
+    "Combinator",
+    "Config",
+    "Dataset",
+    "DivergedError",
+    "InputError",
+    "Model",
+    "PerUnit",
+    "Trained",
+    "TrainingData",
+    "configure",
+    "find",
+    "initially",
+    "load",
+    "train",
+    "training_data",
+]

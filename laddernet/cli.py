@@ -1,7 +1,4 @@
-"""The command line: parse, call, print.
-
-What computes is imported inside the commands: `laddernet --help` should not wait for JAX.
-"""
+"""The command line: parse, call, print."""
 
 import json
 import os
@@ -12,14 +9,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from laddernet.data import fetch, known, load
 from laddernet.errors import DivergedError, InputError
 from laddernet.files import cache_folder
+from laddernet.ladder import paper_parameters
+from laddernet.models import MODELS
+from laddernet.progress import epochs_shown
+from laddernet.run import default_folder, run
+from laddernet.settings import configure
+from laddernet.training import steps_per_epoch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 out = Console()
@@ -56,8 +61,6 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
 ) -> None:
     """List the twenty models, as the paper's tree."""
-    from laddernet.ladder import paper_parameters
-    from laddernet.models import MODELS
 
     counts = {model.id: paper_parameters(model) for model in MODELS.values()}
     if as_json:
@@ -93,7 +96,6 @@ def data(
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List the known data sets and where they are kept, or fetch one."""
-    from laddernet.data import fetch, known
 
     if name is not None:
         folder = fetch(name)
@@ -152,11 +154,6 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train one model; the same command again resumes it."""
-    from laddernet.data import load
-    from laddernet.progress import epochs_shown
-    from laddernet.run import default_folder, run
-    from laddernet.settings import configure
-    from laddernet.training import steps_per_epoch
 
     _keep_compiled_programs()
     command = ["laddernet", *sys.argv[1:]]
@@ -202,8 +199,6 @@ def train(
 
 def _keep_compiled_programs() -> None:
     """Let a network that was compiled once on this machine start at once the next time."""
-    import jax
-
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))  # type: ignore[no-untyped-call]
 
