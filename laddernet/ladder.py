@@ -6,6 +6,7 @@ L the top; lists indexed by layer have L + 1 entries.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import equinox as eqx
@@ -247,17 +248,23 @@ class Statistics(eqx.Module):
     sigma: tuple[PerUnit, ...]
 
 
-def statistics(encoder: Sequence[EncoderLayer], x: Rows) -> Statistics:
-    """Pass ``x``, all of it as one batch, up the clean path and keep what normalised it."""
-    mus, sigmas = [], []
-    h = x
-    for layer in encoder:
-        z_pre = h @ layer.W
-        mu, sigma = mean_and_std(z_pre)
-        h = jax.nn.relu(layer.gamma * ((z_pre - mu) / sigma + layer.beta))
-        mus.append(mu)
-        sigmas.append(sigma)
-    return Statistics(tuple(mus), tuple(sigmas))
+def statistics(encoder: Sequence[EncoderLayer], x: Rows, *, block: int = 10_000) -> Statistics:
+    """Pass ``x`` up the clean path and keep what normalised it.
+
+    More rows than ``block`` go up in blocks of equal size (fewer rows than there are blocks may be left out), each
+    normalised on its own, and the blocks' means and variances are pooled: memory does not grow with the rows.
+    """
+    blocks = -(-len(x) // block)
+    rows = len(x) // blocks
+    mu, sigma = jax.lax.map(partial(_block_statistics, encoder), x[: blocks * rows].reshape(blocks, rows, -1))
+    means = tuple(jnp.mean(m, axis=0) for m in mu)
+    variances = [jnp.mean(s**2 + (m - mean) ** 2, axis=0) for s, m, mean in zip(sigma, mu, means, strict=True)]
+    return Statistics(means, tuple(jnp.sqrt(variance) for variance in variances))
+
+
+def _block_statistics(encoder: Sequence[EncoderLayer], x: Rows) -> tuple[tuple[PerUnit, ...], tuple[PerUnit, ...]]:
+    (clean,) = encode(encoder, [(x, None)], jnp.zeros(len(encoder) + 1))
+    return tuple(clean.mu[1:]), tuple(clean.sigma[1:])
 
 
 def predict_logits(encoder: Sequence[EncoderLayer], known: Statistics, x: Rows) -> Rows:

@@ -149,6 +149,10 @@ MODELS: dict[str, Model] = {
 
 AnyModel = str | Model | type[Combinator]
 
+# The user's combinators under the names that configurations know them by: also a class that no import can find,
+# because it was made in a notebook or in a function.
+_OWN: dict[str, Model] = {}
+
 
 def find(model: AnyModel) -> Model:
     """The model meant by an id, by a combinator class, or by ``module:Class`` or ``file.py:Class``.
@@ -163,11 +167,15 @@ def find(model: AnyModel) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, type):
-        return _of_class(model, f"{model.__module__}:{model.__qualname__}")
+        name = f"{model.__module__}:{model.__qualname__}"
+        _OWN[name] = _of_class(model, name)
+        return _OWN[name]
     if model in MODELS:
         return MODELS[model]
     if ":" in model:
-        return _of_class(_import(model), model)
+        if model not in _OWN:
+            _OWN[model] = _of_class(_import(model), model)
+        return _OWN[model]
     near = difflib.get_close_matches(model.lower(), MODELS, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise InputError(f"There is no model {model!r}; {hint}`laddernet models` lists them all.")
