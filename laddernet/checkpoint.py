@@ -1,10 +1,12 @@
 """Checkpoints: two files an epoch, ``epoch-000007.safetensors`` with the arrays and ``.json`` with the rest.
 
-The JSON file is written last and holds the SHA-256 of the other: a checkpoint without it was never finished, and
-one whose arrays do not match it is damaged. The one before is kept until the next is whole.
+The JSON file is written last and holds the SHA-256 of the other and of its own content: a checkpoint without it was
+never finished, and one that does not match it is damaged. The one before is kept until the next is whole.
 """
 
+import hashlib
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ import safetensors.numpy
 from laddernet.errors import InputError
 from laddernet.files import reading, sha256, write_atomic, writing
 
-FORMAT = "laddernet checkpoint 1"
+FORMAT = "laddernet checkpoint 2"
+FORMAT_1 = "laddernet checkpoint 1"  # of runs begun before 0.1: no check of the record, and Adam's count in a list
 KEPT = 2
 
 
@@ -29,7 +32,7 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     """
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     # safetensors writes an array's memory as it lies, so it must lie in row order.
-    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    return {_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
 def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: Path) -> Any:
@@ -39,8 +42,10 @@ def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: Path
         odd = sorted(wanted.keys() ^ arrays.keys())
         raise InputError(f"{source} is of another network ({odd[0]!r} is in only one of the two).")
     for name, leaf in wanted.items():
-        if (leaf.shape, leaf.dtype) != (arrays[name].shape, arrays[name].dtype):
-            raise InputError(f"{source} is of another network ({name!r} is {arrays[name].shape}, not {leaf.shape}).")
+        held = arrays[name]
+        if (leaf.shape, leaf.dtype) != (held.shape, held.dtype):
+            was, is_wanted = f"{held.dtype}{list(held.shape)}", f"{leaf.dtype}{list(leaf.shape)}"
+            raise InputError(f"{source} is of another network ({name!r} is {was}, not {is_wanted}).")
     # A copy on the device: the array must not alias memory that NumPy owns, for the epoch program will reuse it.
     return jax.tree_util.tree_map_with_path(lambda path, _: jnp.array(arrays[_name(path)]), template)
 
@@ -56,7 +61,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: list[dict[str, Any]]) -> None:
-    """Write the state after ``epoch`` epochs, and forget all but the newest two."""
+    """Write the state after ``epoch`` epochs, and forget what came before it but for one that is whole.
+
+    Later ones stay: they were refused when the run was resumed, and it is not for us to judge what they are.
+    """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     arrays = folder / f"epoch-{epoch:06d}.safetensors"
@@ -68,11 +76,14 @@ def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: lis
         "sha256": sha256(arrays),
         "history": history,
     }
+    record["check"] = _check(record)
     write_atomic(arrays.with_suffix(".json"), json.dumps(record, indent=1).encode())
-    newest = {path.stem for path in _records(folder)[:KEPT]}
-    for path in folder.glob("epoch-*"):
-        if path.stem not in newest:
-            path.unlink(missing_ok=True)
+    before = (path.stem for path in _records(folder) if path.stem < arrays.stem and _is_whole(path, fingerprint))
+    kept = {arrays.stem, *islice(before, KEPT - 1)}
+    with writing(folder):
+        for path in folder.glob("epoch-*"):
+            if path.stem <= arrays.stem and path.stem not in kept:
+                path.unlink(missing_ok=True)
 
 
 def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, list[dict[str, Any]], list[str]]:
@@ -85,7 +96,10 @@ def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, li
     for path in _records(folder):
         try:
             record = _read_record(path, fingerprint)
-            state = from_named_arrays(template, read_arrays(path.with_suffix(".safetensors")), path)
+            arrays = read_arrays(path.with_suffix(".safetensors"))
+            if record["format"] == FORMAT_1:
+                arrays["1.count"] = arrays["1.count"].reshape(())
+            state = from_named_arrays(template, arrays, path)
         except InputError as error:
             refused.append(str(error))
         else:
@@ -99,33 +113,49 @@ def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, li
 
 def remove(folder: Path) -> None:
     """Forget all checkpoints of a finished run."""
-    for path in folder.glob("epoch-*"):
-        path.unlink(missing_ok=True)
-    folder.rmdir()
+    with writing(folder):
+        for path in folder.glob("epoch-*"):
+            path.unlink(missing_ok=True)
+        if folder.exists() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _records(folder: Path) -> list[Path]:
     return sorted(folder.glob("epoch-*.json"), reverse=True)
 
 
+def _is_whole(path: Path, fingerprint: str) -> bool:
+    try:
+        _read_record(path, fingerprint)
+    except InputError:
+        return False
+    return True
+
+
 def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
+    """The record of a checkpoint, if it is whole and its arrays are the ones that it was written for."""
     with reading(path):
         text = path.read_bytes()
     try:
         record = json.loads(text)
-        if record["format"] != FORMAT:
+        if record["format"] not in {FORMAT, FORMAT_1}:
             raise InputError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
+        if record["format"] == FORMAT and record.pop("check") != _check(record):
+            raise InputError(f"{path} is damaged.")
         if record["fingerprint"] != fingerprint:
             raise InputError(f"{path} belongs to another run.")
-        whole = record["sha256"] == sha256(path.with_suffix(".safetensors"))
-        epoch, history = record["epoch"], record["history"]
+        arrays = path.with_suffix(".safetensors")
+        if record["sha256"] != sha256(arrays):
+            raise InputError(f"{arrays} is damaged.")
+        return {key: record[key] for key in ("format", "epoch", "history")}
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged.") from error
-    if not (whole and isinstance(epoch, int) and isinstance(history, list) and len(history) == epoch):
-        raise InputError(f"{path.with_suffix('.safetensors')} is damaged.")
-    return {"epoch": epoch, "history": history}
+
+
+def _check(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _name(path: tuple[Any, ...]) -> str:

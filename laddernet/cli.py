@@ -99,7 +99,7 @@ def data(
 
     if name is not None:
         folder = fetch(name)
-        out.print(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}", highlight=False, soft_wrap=True)
+        print(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
         return
     sets = known()
     if as_json:
@@ -109,7 +109,7 @@ def data(
     for info in sets:
         where = info.where if info.cached else f"{info.where} (not fetched: laddernet data {info.name})"
         table.add_row(
-            info.name, f"{info.n_train:,} + {info.n_test:,}", str(info.n_features), str(info.n_classes), where
+            info.name, f"{info.n_train:,} + {info.n_test:,}", str(info.n_features), str(info.n_classes), Text(where)
         )
     out.print(table)
 
@@ -150,7 +150,7 @@ def train(
     track_test: Annotated[
         bool, typer.Option("--track-test", help="Record the test error by epoch too; it decides nothing.")
     ] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 15.0,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train one model; the same command again resumes it."""
@@ -194,7 +194,7 @@ def train(
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     else:
-        out.print(f"test error {result['test_error']:.2f} %   ({folder})", highlight=False)
+        print(f"test error {result['test_error']:.2f} %   ({folder})")
 
 
 def _keep_compiled_programs() -> None:
@@ -204,7 +204,8 @@ def _keep_compiled_programs() -> None:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    """One line on stderr, also if a name in it has a line break."""
+    print(sentence.replace("\n", " "), file=sys.stderr)
 
 
 def _whole(name: str, text: str) -> int:

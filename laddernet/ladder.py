@@ -96,7 +96,7 @@ def paper_parameters(model: Model) -> int:
 
     >>> from laddernet.models import find
     >>> paper_parameters(find("baseline"))
-    1540020
+    1541020
     """
     shapes = jax.eval_shape(lambda key: Ladder(model, (784, *PAPER_HIDDEN, 10), key=key), jax.random.key(0))
     return sum(leaf.size for leaf in jax.tree.leaves(shapes))

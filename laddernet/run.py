@@ -44,7 +44,7 @@ def run(
     command: list[str],
     track_test: bool = False,
     evaluate_every: int = 1,
-    checkpoint_every: float = 15.0,
+    checkpoint_every: float = 60.0,
     on_epoch: Callable[[Record], None] = lambda record: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, Any]:
@@ -54,8 +54,12 @@ def run(
     """
     _claim(folder, config)
     with _alone(folder):
+        _claim(folder, config)  # again, for another process may have been here before the lock was ours
+        _remove_unfinished(folder)
         if (folder / "result.json").exists():
-            return _read_json(folder / "result.json")
+            result = _read_json(folder / "result.json")
+            checkpoint.remove(folder / "checkpoints")
+            return result
         data = training_data(dataset, config.labels, config.validation, config.seed)
         _write_json(folder / "config.json", asdict(config))
         _write_json(folder / "environment.json", environment())
@@ -140,14 +144,24 @@ def _alone(folder: Path) -> Iterator[None]:
     """Keep a second process out of the folder; the lock goes with its owner, however that ends."""
     import fcntl
 
-    with writing(folder), (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"Another process is training in {folder}; wait for it or choose another --out."
-            ) from error
+    with writing(folder):
+        lock = (folder / ".lock").open("w")
+    with lock:
+        with writing(folder):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"Another process is training in {folder}; wait for it or choose another --out."
+                ) from error
         yield
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the files that a killed process had not finished writing."""
+    with writing(folder):
+        for path in folder.rglob(".*.tmp"):
+            path.unlink(missing_ok=True)
 
 
 def _write_json(path: Path, value: Any) -> None:

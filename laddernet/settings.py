@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from laddernet.data import Dataset
+import numpy as np
+
+from laddernet.data import Dataset, split
 from laddernet.errors import InputError
 from laddernet.ladder import PAPER_HIDDEN
 from laddernet.models import AnyModel, Model, find
@@ -60,19 +62,25 @@ def configure(
     recon_weights = _by_layer(
         "recon-weights", recon_weights if recon_weights is not None else published[1], len(hidden) + 2
     )
+    at_least_one = {
+        "number of epochs": epochs,
+        "batch size": batch_size,
+        "labelled batch size": labelled_batch_size,
+    }
+    for name, number in at_least_one.items():
+        if number < 1:
+            raise InputError(f"The {name} is {number}; it must be 1 or more.")
     if decay_epochs is None:
         decay_epochs = epochs // 3
     if not 0 <= decay_epochs <= epochs:
         raise InputError(f"{decay_epochs} decay epochs do not fit in {epochs}; give 0 to {epochs}.")
-    at_least_one = {"epochs": epochs, "batch size": batch_size, "labelled batch size": labelled_batch_size}
-    for name, number in at_least_one.items():
-        if number < 1:
-            raise InputError(f"The {name} is {number}; it must be 1 or more.")
     if not 0 <= seed < 2**32:
         raise InputError(f"The seed is {seed}; it must be from 0 to {2**32 - 1}.")
     for name, value in {"learning rate": learning_rate, "eta": eta}.items():
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"The {name} is {value}; it must be a finite number above 0.")
+    # What cannot be drawn is refused here, before a run makes its folder.
+    split(dataset.y_train, labels, validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
     return Config(
         data=dataset.name,
         labels=labels,

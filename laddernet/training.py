@@ -4,11 +4,13 @@ A run is a function of its :class:`Config` and its data alone. Each epoch derive
 own number, so a run that is resumed from the end of any epoch goes on exactly as it would have.
 """
 
+import ctypes
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,7 +83,7 @@ def train(
     monitor: tuple[np.ndarray, np.ndarray] | None = None,
     evaluate_every: int = 1,
     folder: Path | None = None,
-    checkpoint_every: float = 15.0,
+    checkpoint_every: float = 60.0,
     on_resume: Callable[[list[Record]], None] = lambda history: None,
     on_epoch: Callable[[Record], None] = lambda record: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
@@ -111,7 +113,7 @@ def train(
     steps = steps_per_epoch(config, len(rows[2]))
     hyper = (jnp.asarray(config.noise, jnp.float32), jnp.asarray(config.recon_weights, jnp.float32))
     schedule = learning_rate_schedule(config, steps)
-    watched = {}
+    watched: dict[str, tuple[Any, Any]] = {}
     if len(data.y_validation):
         watched["validation_error"] = (jnp.asarray(data.x_validation), data.y_validation)
     if monitor is not None:
@@ -119,13 +121,17 @@ def train(
     # A model without a decoder learns from labelled rows only, and so does its normalisation.
     x_seen = rows[2] if model.combinator else rows[0]
 
+    resumed = epoch
     saved = time.monotonic()
     while epoch < config.epochs:
-        rates = schedule(jnp.arange(epoch * steps, (epoch + 1) * steps))
+        # With its type spelt out: Optax leaves that of a constant schedule open, which would compile anew.
+        rates = jnp.asarray(schedule(jnp.arange(epoch * steps, (epoch + 1) * steps)), jnp.float32)
         starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
         keys = (order_key, jax.random.fold_in(noise_key, epoch))
         state, costs, finite = _epoch(state, rows, keys, starts, rates, *hyper, batches)
         _wait(costs)
+        if epoch == resumed:
+            _return_free_memory()
         epoch += 1
         record = _record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
@@ -139,6 +145,13 @@ def train(
             saved = time.monotonic()
         on_epoch(record)
     return Trained(state[0], _statistics(state[0], x_seen), history)
+
+
+def on_device(data: TrainingData) -> TrainingData:
+    """The same data in the device's memory: a caller that keeps only this does not hold the rows twice."""
+    values = {field.name: getattr(data, field.name) for field in fields(data)}
+    arrays: dict[str, Any] = {name: jnp.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray)}
+    return replace(data, **arrays)
 
 
 def steps_per_epoch(config: Config, n_unlabelled: int) -> int:
@@ -256,6 +269,14 @@ def _wait(array: Any) -> None:
     """Wait for a computation without keeping Ctrl-C from being heard."""
     while not array.is_ready():
         time.sleep(0.002)
+
+
+def _return_free_memory() -> None:
+    """Give back what the compiler allocated and freed, some hundred MB that glibc would keep for itself."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _record(epoch: int, costs: Float[np.ndarray, "steps costs"], rate: float, finite: bool) -> Record:

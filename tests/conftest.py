@@ -1,10 +1,35 @@
 """What all tests share: programs compiled quickly, and only once, however many processes need them."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from support import Finished
 
 # Before JAX is imported, and through the environment, so that processes started by tests have them too.
 # Compilation takes most of the suite's time: optimising less halves it, and changes no test's meaning.
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """A busy disk takes seconds for each fsync, and only a power cut would show whether it was called."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"]:
+    """The folder of a run that `laddernet train` took to its end, and what that printed; not to be changed."""
+    from support import OPTIONS, laddernet
+
+    folder = tmp_path_factory.mktemp("finished")
+    done = laddernet("train", *OPTIONS, "--out", "run", "--json", "--checkpoint-every", "0", cwd=folder)
+    return folder / "run", done

@@ -22,11 +22,7 @@ KEY = jax.random.key(0)
 WITH_DECODER = [id for id in reference.MODEL_IDS if id not in reference.NO_DECODER]
 MLPS = [id for id in reference.MODEL_IDS if "mlp-" in id]
 CONSTANT_AT_FIRST = {
-    **{
-        id: reference.initial(id)
-        for id in WITH_DECODER
-        if id not in ("rand-init", "no-lateral", "gated-gauss", *MLPS)
-    },
+    **{id: reference.initial(id) for id in WITH_DECODER if id not in ("rand-init", "no-lateral", "gated-gauss", *MLPS)},
     "no-lateral": {"b0": 0.0, "w0u": 1.0, "wsigma": 1.0, "b1": 0.0, "w1u": 1.0},
     "gated-gauss": {"w1": 0.0, "w2": 1.0, "w3": 0.0, "w4": 0.0, "w5": 0.0, "w6": 1.0, "w7": 0.0},
 }

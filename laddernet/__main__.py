@@ -1,0 +1,6 @@
+"""``python -m laddernet``, the same as ``laddernet``."""
+
+from laddernet.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What the tests of training, runs and the command line share: one small network, so that it is compiled once."""
+
+import io
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from laddernet.checkpoint import named_arrays
+from laddernet.cli import main
+from laddernet.data import Dataset, TrainingData, load, training_data
+from laddernet.settings import configure
+from laddernet.training import Config, Trained
+
+# Fewer labels than the labelled batch size of 100, and 1198 unlabelled rows, which 400 does not divide.
+SETTINGS: dict[str, Any] = {"labels": 40, "hidden": (8, 4), "batch_size": 400, "epochs": 4}
+OPTIONS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "4")
+STEPS = 3  # of an epoch
+
+
+@cache
+def digits() -> Dataset:
+    return load("digits")
+
+
+def tiny_config(**changes: Any) -> Config:
+    return configure(digits(), **{**SETTINGS, **changes})
+
+
+def tiny_data(config: Config) -> TrainingData:
+    return training_data(digits(), config.labels, config.validation, config.seed)
+
+
+class Finished(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def laddernet(*arguments: str | Path, cwd: Path) -> Finished:
+    """What the command `laddernet` does, in this process: to start another takes seconds."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = call_main(*arguments, cwd=cwd)
+    return Finished(code, out.getvalue(), err.getvalue())
+
+
+def call_main(*arguments: str | Path, cwd: Path) -> int:
+    with patch.object(sys, "argv", ["laddernet", *map(str, arguments)]), chdir(cwd):
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0)
+    return 0
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, but for locks, which are only ever held."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def exact(done: Trained) -> dict[str, bytes]:
+    """A trained network's arrays, to be compared bit by bit."""
+    arrays = named_arrays({"ladder": done.ladder, "statistics": done.statistics})
+    return {name: array.tobytes() for name, array in arrays.items()}

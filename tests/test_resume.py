@@ -1,0 +1,108 @@
+"""Real processes, killed and interrupted. Each takes seconds to start, so they are few."""
+
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support import OPTIONS, contents, laddernet
+
+EPOCHS = 80
+COMMAND = ("train", *OPTIONS, "--epochs", str(EPOCHS), "--checkpoint-every", "0", "--out", "run")
+# As conftest does: no waiting for the disk. And Ctrl-C is heard, even where the tests run in the background.
+PROGRAM = """
+import os, signal
+os.fsync = lambda descriptor: None
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from laddernet.cli import main
+main()
+"""
+PATIENCE = 300  # seconds, for a machine with other things to do
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert laddernet(*COMMAND, cwd=folder).code == 0
+    return contents(folder / "run")
+
+
+def assert_ended_as(undisturbed: dict[str, bytes], folder: Path) -> None:
+    ended = contents(folder)
+    assert ended.keys() == undisturbed.keys()
+    for name in ("weights.safetensors", "metrics.csv", "config.json", "command.txt"):
+        assert ended[name] == undisturbed[name], name
+
+
+@contextmanager
+def process(cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    arguments = [sys.executable, "-c", PROGRAM, *COMMAND]
+    with subprocess.Popen(arguments, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def newest_checkpoint(folder: Path) -> str:
+    return max((path.name for path in folder.glob("run/checkpoints/*.json")), default="")
+
+
+def wait_for_a_checkpoint(started: subprocess.Popen[str], folder: Path, after: str = "") -> None:
+    end = time.monotonic() + PATIENCE
+    while newest_checkpoint(folder) <= after:
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < end, "no checkpoint"
+        time.sleep(0.001)
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
+    moments = random.Random(0)
+    reached = []
+    for kill in range(6):
+        before = newest_checkpoint(tmp_path)
+        with process(tmp_path) as started:
+            if kill in (0, 3):  # while it starts, or takes up what the last one left
+                time.sleep(moments.uniform(0.5, 3))
+            else:
+                wait_for_a_checkpoint(started, tmp_path, after=before)
+                time.sleep(moments.uniform(0, 0.15))
+            started.kill()
+            assert started.wait() == -signal.SIGKILL, "it ended before it was killed: more epochs are needed"
+        reached.append(newest_checkpoint(tmp_path))
+    assert reached == sorted(reached)
+    assert len(set(reached)) >= 4
+    assert laddernet(*COMMAND, cwd=tmp_path).code == 0
+    assert_ended_as(undisturbed, tmp_path / "run")
+
+
+def test_ctrl_c_says_how_to_resume_and_a_second_process_is_kept_out(
+    tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    with process(tmp_path) as started:
+        wait_for_a_checkpoint(started, tmp_path)
+        second = laddernet(*COMMAND, cwd=tmp_path)
+        assert started.poll() is None
+        started.send_signal(signal.SIGINT)
+        asked = time.monotonic()
+        out, err = started.communicate(timeout=PATIENCE)
+        took = time.monotonic() - asked
+    sentence = "Another process is training in run; wait for it or choose another --out."
+    assert second == (2, "", f"laddernet: {sentence}\n")
+
+    assert (started.returncode, out) == (130, "")
+    said, _, command = err.rstrip("\n").partition(" To go on: ")
+    assert said == "Stopped; what is done is kept in run."
+    program, *arguments = shlex.split(command)
+    assert (program, *arguments) == ("laddernet", *COMMAND)
+    assert took < 10
+    assert newest_checkpoint(tmp_path)
+
+    assert laddernet(*arguments, cwd=tmp_path).code == 0
+    assert_ended_as(undisturbed, tmp_path / "run")

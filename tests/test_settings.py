@@ -1,0 +1,156 @@
+import re
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import digits, tiny_config
+
+from laddernet.errors import InputError
+from laddernet.settings import configure
+from laddernet.training import Config
+
+# --- What is filled in ------------------------------------------------------------------------------------------
+
+
+def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_labels() -> None:
+    assert configure(digits()) == Config(
+        data="digits",
+        labels=100,
+        validation=239,  # a sixth of 1437
+        model="vanilla",
+        hidden=(256, 128, 64),
+        noise=(0.3,) * 5,
+        recon_weights=(1000.0, 10.0, 0.1, 0.1, 0.1),
+        eta=0.1,
+        epochs=150,
+        decay_epochs=50,
+        learning_rate=0.002,
+        batch_size=100,
+        labelled_batch_size=100,
+        seed=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "labels", "noise", "recon_weights"),
+    [
+        ("vanilla", 100, 0.3, (1000, 10, 0.1, 0.1)),
+        ("vanilla", 1000, 0.2, (2000, 20, 0.1, 0.1)),
+        ("amlp-4", 1000, 0.2, (2000, 20, 0.1, 0.1)),
+        ("first-recons", 100, 0.3, (5000,) * 4),
+        ("no-lateral", 1000, 0.2, (2000,) * 4),
+        ("baseline-noise", 100, 0.5, (1000, 10, 0.1, 0.1)),
+    ],
+)
+def test_noise_and_weights_default_to_what_was_published_for_about_as_many_labels(
+    model: str, labels: int, noise: float, recon_weights: tuple[float, ...]
+) -> None:
+    config = tiny_config(model=model, labels=labels)
+    assert (config.noise, config.recon_weights) == ((noise,) * 4, recon_weights)
+
+
+def test_all_labels_leave_no_rows_for_validation_unless_some_are_asked_for() -> None:
+    config = tiny_config(labels="all")
+    assert (config.labels, config.validation) == (1437, 0)
+
+
+@pytest.mark.parametrize(
+    ("given_noise", "noise"),
+    [(0.5, (0.5,) * 4), ([0.5], (0.5,) * 4), ((0.5, 0.1), (0.5, 0.1, 0.1, 0.1)), ((1, 2, 3, 4), (1, 2, 3, 4))],
+)
+def test_noise_is_one_value_or_two_or_one_for_each_layer(given_noise: Any, noise: tuple[float, ...]) -> None:
+    assert tiny_config(noise=given_noise).noise == noise
+
+
+@pytest.mark.parametrize(
+    ("given_weights", "weights"),
+    [(7, (7,) * 4), ((3, 2, 1), (3, 2, 1, 1)), ((4, 3, 2, 1), (4, 3, 2, 1)), ((0, 0, 0, 0), (0,) * 4)],
+)
+def test_weights_are_one_value_or_three_or_one_for_each_layer(given_weights: Any, weights: tuple[float, ...]) -> None:
+    assert tiny_config(recon_weights=given_weights).recon_weights == weights
+
+
+@given(epochs=st.integers(1, 1000))
+def test_a_third_of_the_epochs_decays(epochs: int) -> None:
+    assert tiny_config(epochs=epochs).decay_epochs == epochs // 3
+
+
+# --- What is refused --------------------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown model": ({"model": "vanila"}, "There is no model 'vanila'; did you mean 'vanilla'?"),
+    "more labels than rows": ({"labels": 1438}, "1438 labels are more than the 1437 training rows"),
+    "fewer labels than classes": ({"labels": 9}, "9 labels are too few for 10 classes"),
+    "no labels": ({"labels": 0}, "0 labels are too few"),
+    "negative labels": ({"labels": -5}, "-5 labels are too few"),
+    "more validation rows than are left": ({"validation": 1398}, "ask for at most 1397 validation rows"),
+    "all rows for validation": ({"validation": 1437}, "ask for at most 1397 validation rows"),
+    "negative validation rows": ({"validation": -1}, "-1 validation rows cannot be held out"),
+    "noise of three values": ({"noise": (1, 2, 3)}, "noise has 3 values; give 1, 2 or 4 (layers 0 to 3)."),
+    "no noise values": ({"noise": ()}, "noise has 0 values"),
+    "negative noise": ({"noise": -0.1}, "noise is -0.1; every value must be a finite number, 0 or more."),
+    "noise that is NaN": ({"noise": (0.3, float("nan"))}, "noise is 0.3,nan; "),
+    "weights of two values": ({"recon_weights": (1, 2)}, "recon-weights has 2 values; give 1, 3 or 4"),
+    "weights of five values": ({"recon_weights": (1,) * 5}, "recon-weights has 5 values"),
+    "negative weights": ({"recon_weights": (1, 2, -3)}, "recon-weights is 1,2,-3; every value"),
+    "infinite weights": ({"recon_weights": float("inf")}, "recon-weights is inf; "),
+    "a hidden layer of size 0": ({"hidden": (8, 0)}, "Hidden sizes 8,0 will not do"),
+    "a negative hidden size": ({"hidden": (-8,)}, "Hidden sizes -8 will not do"),
+    "no hidden layers": ({"hidden": ()}, "Hidden sizes (none) will not do"),
+    "no epochs": ({"epochs": 0}, "The number of epochs is 0; it must be 1 or more."),
+    "negative epochs": ({"epochs": -4}, "The number of epochs is -4"),
+    "more decay than epochs": ({"decay_epochs": 5}, "5 decay epochs do not fit in 4; give 0 to 4."),
+    "negative decay": ({"decay_epochs": -1}, "-1 decay epochs do not fit"),
+    "a batch of no rows": ({"batch_size": 0}, "The batch size is 0"),
+    "a labelled batch of no rows": ({"labelled_batch_size": 0}, "The labelled batch size is 0"),
+    "a negative seed": ({"seed": -1}, "The seed is -1; it must be from 0 to 4294967295."),
+    "a seed beyond 32 bits": ({"seed": 2**32}, "The seed is 4294967296"),
+    "a learning rate of 0": ({"learning_rate": 0.0}, "The learning rate is 0.0; it must be a finite number above 0."),
+    "an infinite learning rate": ({"learning_rate": float("inf")}, "The learning rate is inf"),
+    "an eta that is NaN": ({"eta": float("nan")}, "The eta is nan"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_setting_that_will_not_do_is_refused_with_what_would(what: str) -> None:
+    change, sentence = REFUSED[what]
+    with pytest.raises(InputError, match=re.escape(sentence)) as error:
+        tiny_config(**change)
+    assert str(error.value).endswith((".", "?"))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": 10, "validation": 1427},
+        {"labels": 1437, "validation": 0},
+        {"seed": 2**32 - 1},
+        {"noise": 0},
+        {"recon_weights": 0},
+        {"epochs": 1, "decay_epochs": 1},
+        {"batch_size": 10**6, "labelled_batch_size": 10**6},
+        {"hidden": (1,), "noise": (1, 2, 3)},
+    ],
+)
+def test_settings_at_the_edge_will_do(change: dict[str, Any]) -> None:
+    assert isinstance(tiny_config(**change), Config)
+
+
+# --- Its name ---------------------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_is_the_same_in_every_process_and_version() -> None:
+    # If this changes, every run that is under way or kept becomes another run.
+    expected = "86f4eb3d609b6a417af8e5e458220b65e801e4e9b40f8bd3a65c83f609be90ee"
+    assert configure(digits(), labels=40, hidden=(8, 4), epochs=4).fingerprint == expected
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Config)])
+def test_every_setting_tells_a_run_from_another(field: str) -> None:
+    config = tiny_config()
+    value = getattr(config, field)
+    other = (*value, 1) if isinstance(value, tuple) else value + type(value)(1)
+    assert replace(config, **{field: other}).fingerprint != config.fingerprint
