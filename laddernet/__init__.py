@@ -4,6 +4,7 @@ from laddernet.combinators import Combinator, PerUnit, initially
 from laddernet.data import Dataset, TrainingData, load, training_data
 from laddernet.errors import DivergedError, InputError
 from laddernet.models import MODELS, Model, find
+from laddernet.run import load_run
 from laddernet.settings import configure
 from laddernet.training import Config, Trained, train
 
@@ -22,6 +23,7 @@ __all__ = [
     "find",
     "initially",
     "load",
+    "load_run",
     "train",
     "training_data",
 ]

@@ -15,18 +15,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import safetensors.numpy
 
 from laddernet import checkpoint
 from laddernet.data import Dataset, training_data
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic, writing
-from laddernet.training import Config, Record, train
+from laddernet.ladder import Ladder, statistics
+from laddernet.models import Model, find
+from laddernet.training import Config, Record, Trained, on_device, train
 
 
 def default_folder(config: Config) -> Path:
@@ -60,7 +64,7 @@ def run(
             result = _read_json(folder / "result.json")
             checkpoint.remove(folder / "checkpoints")
             return result
-        data = training_data(dataset, config.labels, config.validation, config.seed)
+        data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
         _write_json(folder / "config.json", asdict(config))
         _write_json(folder / "environment.json", environment())
         write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
@@ -95,6 +99,28 @@ def run(
         _write_json(folder / "result.json", result)
         checkpoint.remove(folder / "checkpoints")
         return result
+
+
+def load_run(folder: Path) -> tuple[Config, Trained]:
+    """What a finished run was asked and what it learned; the history stays in ``metrics.csv``."""
+    held = _read_json(folder / "config.json")
+    settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in held.items()}
+    weights = folder / "weights.safetensors"
+    arrays = checkpoint.read_arrays(weights)
+    try:
+        config = Config(**settings)
+        first, last = (arrays[f"ladder.encoder.{l}.W"] for l in (0, len(config.hidden)))
+        sizes = (first.shape[0], *config.hidden, last.shape[1])
+    except (TypeError, KeyError, IndexError) as error:
+        raise InputError(f"{folder} does not hold a finished run of this version of laddernet ({error}).") from error
+    template = jax.eval_shape(partial(_empty, find(config.model), sizes))
+    tree = checkpoint.from_named_arrays(template, arrays, weights)
+    return config, Trained(tree["ladder"], tree["statistics"], [])
+
+
+def _empty(model: Model, sizes: tuple[int, ...]) -> dict[str, Any]:
+    ladder = Ladder(model, sizes, key=jax.random.key(0))
+    return {"ladder": ladder, "statistics": statistics(ladder.encoder, jnp.zeros((1, sizes[0])))}
 
 
 def environment() -> dict[str, Any]:

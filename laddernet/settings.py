@@ -20,6 +20,10 @@ _PUBLISHED = {
 }
 _INPUT_ONLY = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}
 _BASELINE_NOISE = 0.5
+# λ(0) where the published value does harm. Without lateral connections the classes at the top would have to carry the
+# whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
+# 7.7, 7.6, 11.1, 40.1, 90.9 % validation error.
+_MEASURED = {"no-lateral": 1.0}
 
 
 def configure(
@@ -109,6 +113,8 @@ def _published(model: Model, labels: int) -> tuple[float, tuple[float, ...]]:
     noise, recon_weights = _PUBLISHED[nearest]
     if model.combinator is None:
         return _BASELINE_NOISE, recon_weights
+    if model.id in _MEASURED:
+        return noise, (_MEASURED[model.id],)
     if model.reconstruction == "input":
         return noise, (_INPUT_ONLY[nearest],)
     return noise, recon_weights
