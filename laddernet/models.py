@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
+import jax
+
 from laddernet import combinators as c
 from laddernet.combinators import Combinator
 from laddernet.errors import InputError
@@ -184,6 +186,13 @@ def find(model: AnyModel) -> Model:
 def _of_class(kind: object, name: str) -> Model:
     if not (isinstance(kind, type) and issubclass(kind, Combinator)):
         raise InputError(f"{name!r} is not a combinator; it must be a subclass of laddernet.Combinator.")
+    rows = jax.ShapeDtypeStruct((3, 2), float)  # type: ignore[no-untyped-call]
+    try:
+        z_hat = jax.eval_shape(lambda z_tilde, u: kind(2, key=jax.random.key(0), eta=0.1)(z_tilde, u), rows, rows)
+    except Exception as error:  # whatever the user's code may raise
+        raise InputError(f"The combinator {name!r} does not work: {_one_line(error)}") from error
+    if getattr(z_hat, "shape", None) != rows.shape:
+        raise InputError(f"The combinator {name!r} must return one array of the shape of z_tilde and u.")
     summary = (kind.__doc__ or "a combinator of your own").strip().splitlines()[0]
     return Model(name, kind.__name__, _VANILLA, summary, combinator=kind, eta_matters=True)
 
@@ -194,12 +203,14 @@ def _import(name: str) -> object:
     try:
         module = _import_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
         return getattr(module, attribute)
-    except (ImportError, OSError, AttributeError) as error:
-        raise InputError(f"Cannot take the combinator {name!r} ({error}); name it file.py:Class.") from error
+    except Exception as error:  # whatever the user's code may raise
+        raise InputError(
+            f"Cannot take the combinator {name!r} ({_one_line(error)}); name it file.py:Class or module:Class."
+        ) from error
 
 
 def _import_file(path: Path) -> ModuleType:
-    name = f"laddernet_user_{path.stem}"
+    name = str(path.resolve())
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # a .py file always has a loader
     assert spec.loader is not None
@@ -207,3 +218,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up while the class is made
     spec.loader.exec_module(module)
     return module
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -8,6 +8,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from support import OPTIONS, Finished, call_main, digits, laddernet, tiny_config
 
 from laddernet.data import load
@@ -27,14 +28,14 @@ def test_models_shows_every_id_with_its_description_and_number_of_parameters(
     for model in MODELS.values():
         assert model.description in lines[model.id]
     assert "[u, z̃, u⊙z̃]" in lines["amlp-4"]
-    assert lines["baseline"].endswith("1,541,020") or lines["baseline"].rstrip().endswith("1,541,020")
+    assert lines["baseline"].rstrip().endswith("1,541,020")
     assert {"Vanilla", "Baseline models", "Removal of a component", "Replacement of a component"} <= lines.keys()
 
 
 def test_models_fits_a_narrow_terminal_without_losing_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = laddernet("models", cwd=tmp_path).out
-    assert max(map(len, out.splitlines())) <= 60
+    assert max(map(cell_len, out.splitlines())) <= 60
     words = set(re.sub("[│├└─]", " ", out).split())
     assert all(set(f"{model.id} {model.description}".split()) <= words for model in MODELS.values())
 
@@ -95,7 +96,7 @@ def test_python_m_laddernet_is_the_same_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["laddernet", "--version"])
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         runpy.run_module("laddernet", run_name="__main__")
     assert capsys.readouterr().out.startswith("laddernet ")
 
@@ -184,8 +185,8 @@ def test_a_run_that_diverges_says_where_in_a_line_and_ends_with_1(tmp_path: Path
 
 BAD = {
     "--model vanila": "There is no model 'vanila'; did you mean 'vanilla'? `laddernet models` lists them all.",
-    "--model amlp-2-2-3": "There is no model 'amlp-2-2-3'; did you mean 'amlp-2-2'? ",
-    "--model mine.py:Mix": "Cannot take the combinator 'mine.py:Mix' (",
+    "--model amlp-2-2-3": "There is no model 'amlp-2-2-3'; did you mean 'amlp-2-2-2'? ",
+    "--model absent.py:Mix": "Cannot take the combinator 'absent.py:Mix' (",
     "--data mnits": "There is no data set 'mnits'; perhaps mnist was meant; the known ones are digits and mnist.",
     "--data cifar10": "There is no data set 'cifar10'; the known ones are digits and mnist.",
     "--labels 1438": "1438 labels are more than the 1437 training rows; ask for no more.",

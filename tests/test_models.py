@@ -118,3 +118,42 @@ def test_a_gradient_step_with_a_users_combinator_lowers_the_cost(gate_file: Path
         after = cost(jax.tree.map(lambda w, g: w - 1e-3 * g, ladder, gradient))
     assert all((np.asarray(layer.combinator.w) != 0).all() for layer in gradient.decoder)
     assert float(after) < float(before)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("laddernet.combinators:Combinator", "abstract"),
+        ("laddernet.combinators:MLP", "hidden"),
+        (":Gate", "Empty module name"),
+        (".relative:Gate", "package"),
+    ],
+)
+def test_a_combinator_that_cannot_work_is_refused_with_the_reason(broken: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        find(broken)
+
+
+def test_a_combinator_that_returns_another_shape_is_refused() -> None:
+    class Sum(Combinator):
+        def __call__(self, z_tilde: jax.Array, u: jax.Array) -> jax.Array:
+            return (z_tilde + u).sum()
+
+    with pytest.raises(InputError, match="must return one array of the shape"):
+        find(Sum)
+
+
+def test_an_error_in_the_users_file_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text("class Gate(\n")
+    with pytest.raises(InputError, match="SyntaxError") as error:
+        find(f"{file}:Gate")
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_that_no_import_can_find_is_found_again_by_its_id() -> None:
+    class Local(Combinator):
+        def __call__(self, z_tilde: jax.Array, u: jax.Array) -> jax.Array:
+            return z_tilde + u
+
+    assert find(find(Local).id).combinator is Local

@@ -1,5 +1,6 @@
 """Real processes, killed and interrupted. Each takes seconds to start, so they are few."""
 
+import os
 import random
 import shlex
 import signal
@@ -23,6 +24,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from laddernet.cli import main
 main()
 """
+# One process keeps even its smallest programs for the next.
+ENVIRONMENT = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 PATIENCE = 300  # seconds, for a machine with other things to do
 
 
@@ -43,7 +46,9 @@ def assert_ended_as(undisturbed: dict[str, bytes], folder: Path) -> None:
 @contextmanager
 def process(cwd: Path) -> Iterator[subprocess.Popen[str]]:
     arguments = [sys.executable, "-c", PROGRAM, *COMMAND]
-    with subprocess.Popen(arguments, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(
+        arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
         try:
             yield started
         finally:
@@ -59,16 +64,16 @@ def wait_for_a_checkpoint(started: subprocess.Popen[str], folder: Path, after: s
     while newest_checkpoint(folder) <= after:
         assert started.poll() is None, started.communicate()
         assert time.monotonic() < end, "no checkpoint"
-        time.sleep(0.001)
+        time.sleep(0.003)
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     moments = random.Random(0)
     reached = []
-    for kill in range(6):
+    for kill in range(5):
         before = newest_checkpoint(tmp_path)
         with process(tmp_path) as started:
-            if kill in (0, 3):  # while it starts, or takes up what the last one left
+            if kill in (0, 2):  # while it starts, or takes up what the last one left
                 time.sleep(moments.uniform(0.5, 3))
             else:
                 wait_for_a_checkpoint(started, tmp_path, after=before)
@@ -77,7 +82,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path, un
             assert started.wait() == -signal.SIGKILL, "it ended before it was killed: more epochs are needed"
         reached.append(newest_checkpoint(tmp_path))
     assert reached == sorted(reached)
-    assert len(set(reached)) >= 4
+    assert len(set(reached)) >= 3
     assert laddernet(*COMMAND, cwd=tmp_path).code == 0
     assert_ended_as(undisturbed, tmp_path / "run")
 
