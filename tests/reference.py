@@ -93,7 +93,8 @@ def element_wise_mlp(model_id: str, p: dict, inputs: list[Array]) -> Array:
     assert len(p["W"]) == len(p["b"]) == len(sizes) - 1, model_id
     values = inputs
     for k, (W, b) in enumerate(zip(p["W"], p["b"], strict=True)):
-        assert W.shape[:2] == (sizes[k], sizes[k + 1]) and b.shape[:1] == (sizes[k + 1],), model_id
+        assert W.shape[:2] == (sizes[k], sizes[k + 1]), model_id
+        assert b.shape[:1] == (sizes[k + 1],), model_id
         outputs = []
         for j in range(sizes[k + 1]):
             a = np.zeros_like(inputs[0]) + b[j]

@@ -43,9 +43,7 @@ def test_every_row_of_digits_is_in_exactly_one_part() -> None:
 
 @pytest.mark.parametrize("function", [load, fetch])
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_known(function) -> None:
-    with pytest.raises(
-        InputError, match=r"no data set 'MNITS'; perhaps mnist .* known ones are digits and mnist"
-    ):
+    with pytest.raises(InputError, match=r"no data set 'MNITS'; perhaps mnist .* known ones are digits and mnist"):
         function("MNITS")
     with pytest.raises(InputError, match="no data set 'cifar'; the known ones are digits and mnist"):
         function("cifar")

@@ -27,9 +27,7 @@ from laddernet.errors import InputError
 
 # Random bytes do not compress: what is sent is as long as what is kept, and takes several chunks.
 CONTENT = {"images": random.Random(0).randbytes(200_000), "labels": random.Random(1).randbytes(500)}
-FILES = [
-    RemoteFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items()
-]
+FILES = [RemoteFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items()]
 PACKED = {name: gzip.compress(content, mtime=0) for name, content in CONTENT.items()}
 SOURCE = Path(laddernet.data.__file__).parents[2]
 
@@ -197,18 +195,14 @@ def test_a_server_that_sends_another_range_than_asked_is_not_trusted(mirror: Mir
     assert mirror.asked[2] == ("/images.gz", None)
 
 
-def test_a_connection_that_always_breaks_off_leaves_its_part_for_the_next_mirror(
-    mirror: Mirror, folder: Path
-) -> None:
+def test_a_connection_that_always_breaks_off_leaves_its_part_for_the_next_mirror(mirror: Mirror, folder: Path) -> None:
     mirror.cut_after = [10_000] * 4
     fetch(folder, mirror.url, mirror.url + "/")
     assert_complete(folder)
     assert mirror.asked[4] == ("/images.gz", "bytes=40000-")
 
 
-def test_a_server_that_falls_silent_is_left(
-    mirror: Mirror, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_falls_silent_is_left(mirror: Mirror, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "_SILENCE_SECONDS", 0.1)
     mirror.cut_after = [1000] * 4
     mirror.stalls.set()
@@ -216,9 +210,7 @@ def test_a_server_that_falls_silent_is_left(
         fetch(folder, mirror.url)
 
 
-def test_an_answer_of_unknown_length_that_is_cut_is_fetched_from_the_start(
-    mirror: Mirror, folder: Path
-) -> None:
+def test_an_answer_of_unknown_length_that_is_cut_is_fetched_from_the_start(mirror: Mirror, folder: Path) -> None:
     mirror.tells_length = False
     mirror.cut_after = [70_000]
     fetch(folder, mirror.url)
@@ -407,9 +399,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_of_two_processes_one_fetches_and_both_have_the_files(
-    mirror: Mirror, folder: Path, tmp_path: Path
-) -> None:
+def test_of_two_processes_one_fetches_and_both_have_the_files(mirror: Mirror, folder: Path, tmp_path: Path) -> None:
     mirror.seconds = 0.2
     ready, go = [tmp_path / "first", tmp_path / "second"], tmp_path / "go"
     processes = [start_fetch(folder, mirror, me, go, subprocess.PIPE) for me in ready]
@@ -453,8 +443,6 @@ def test_progress_shows_on_a_terminal(mirror: Mirror, folder: Path, tmp_path: Pa
     assert b"images" in shown
 
 
-def test_progress_is_silent_elsewhere(
-    mirror: Mirror, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_silent_elsewhere(mirror: Mirror, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fetch(folder, mirror.url)
     assert capfd.readouterr() == ("", "")

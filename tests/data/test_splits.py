@@ -101,9 +101,7 @@ def test_all_rows_can_be_labelled_however_unbalanced() -> None:
         (60, 41, "60 labels and 41 validation rows are more than the 100 .* at most 40"),
     ],
 )
-def test_counts_that_cannot_be_met_are_refused_with_the_numbers(
-    n_labels: int, n_validation: int, message: str
-) -> None:
+def test_counts_that_cannot_be_met_are_refused_with_the_numbers(n_labels: int, n_validation: int, message: str) -> None:
     y = np.arange(100, dtype=np.int32) % 10
     with pytest.raises(InputError, match=message):
         drawn(y, 10, n_labels, n_validation, 0)
