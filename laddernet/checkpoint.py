@@ -19,8 +19,7 @@ import safetensors.numpy
 from laddernet.errors import InputError
 from laddernet.files import reading, sha256, write_atomic, writing
 
-FORMAT = "laddernet checkpoint 2"
-FORMAT_1 = "laddernet checkpoint 1"  # of runs begun before 0.1: no check of the record, and Adam's count in a list
+FORMAT = "laddernet checkpoint 1"
 KEPT = 2
 
 
@@ -96,10 +95,7 @@ def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, li
     for path in _records(folder):
         try:
             record = _read_record(path, fingerprint)
-            arrays = read_arrays(path.with_suffix(".safetensors"))
-            if record["format"] == FORMAT_1:
-                arrays["1.count"] = arrays["1.count"].reshape(())
-            state = from_named_arrays(template, arrays, path)
+            state = from_named_arrays(template, read_arrays(path.with_suffix(".safetensors")), path)
         except InputError as error:
             refused.append(str(error))
         else:
@@ -138,16 +134,16 @@ def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
         text = path.read_bytes()
     try:
         record = json.loads(text)
-        if record["format"] not in {FORMAT, FORMAT_1}:
+        if record["format"] != FORMAT:
             raise InputError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
-        if record["format"] == FORMAT and record.pop("check") != _check(record):
+        if record.pop("check") != _check(record):
             raise InputError(f"{path} is damaged.")
         if record["fingerprint"] != fingerprint:
             raise InputError(f"{path} belongs to another run.")
         arrays = path.with_suffix(".safetensors")
         if record["sha256"] != sha256(arrays):
             raise InputError(f"{arrays} is damaged.")
-        return {key: record[key] for key in ("format", "epoch", "history")}
+        return {key: record[key] for key in ("epoch", "history")}
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise

@@ -189,8 +189,9 @@ def train(
                 on_notice=_say,
             )
     except KeyboardInterrupt:
-        _say(f"Stopped; what is done is kept in {folder}. To go on: {shlex.join(command)}")
-        sys.exit(130)
+        _say(f"Stopped; {folder} keeps the run up to its last checkpoint. To go on: {shlex.join(command)}")
+        sys.stderr.flush()
+        os._exit(130)  # at once: an orderly exit would wait for the epoch under way
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     else:

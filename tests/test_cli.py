@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 from support import OPTIONS, Finished, call_main, digits, laddernet, tiny_config
 
 from laddernet.data import load
@@ -21,7 +22,7 @@ from laddernet.run import default_folder
 def test_models_shows_every_id_with_its_description_and_number_of_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("laddernet.cli.out", Console(width=200))
     done = laddernet("models", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     lines = {line.strip(" │├└─").split("  ")[0]: line for line in done.out.splitlines()}
@@ -33,7 +34,7 @@ def test_models_shows_every_id_with_its_description_and_number_of_parameters(
 
 
 def test_models_fits_a_narrow_terminal_without_losing_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("laddernet.cli.out", Console(width=60))
     out = laddernet("models", cwd=tmp_path).out
     assert max(map(cell_len, out.splitlines())) <= 60
     words = set(re.sub("[│├└─]", " ", out).split())
@@ -62,7 +63,7 @@ def test_models_as_json_are_twenty_objects_with_the_parameters_of_the_papers_net
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "a cache [bold]"  # what Rich would take for markup must survive
     monkeypatch.setenv("LADDERNET_CACHE", str(cache))
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr("laddernet.cli.out", Console(width=300))
     return cache
 
 
@@ -133,7 +134,7 @@ def test_a_terminal_shows_epoch_cost_validation_error_speed_and_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("laddernet.cli.err", Console(stderr=True, width=80))
     ours, theirs = pty.openpty()
     shown = bytearray()
 

@@ -103,7 +103,7 @@ def test_ctrl_c_says_how_to_resume_and_a_second_process_is_kept_out(
 
     assert (started.returncode, out) == (130, "")
     said, _, command = err.rstrip("\n").partition(" To go on: ")
-    assert said == "Stopped; what is done is kept in run."
+    assert said == "Stopped; run keeps the run up to its last checkpoint."
     program, *arguments = shlex.split(command)
     assert (program, *arguments) == ("laddernet", *COMMAND)
     assert took < 10

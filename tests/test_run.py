@@ -17,7 +17,7 @@ from test_files import files_at_most
 
 from laddernet.checkpoint import read_arrays
 from laddernet.errors import InputError
-from laddernet.run import default_folder, metrics_csv, run
+from laddernet.run import default_folder, load_run, metrics_csv, run
 
 FILES = ["command.txt", "config.json", "environment.json", "metrics.csv", "result.json", "weights.safetensors"]
 
@@ -103,6 +103,33 @@ def test_the_weights_are_those_that_made_the_test_error(finished: tuple[Path, Fi
     assert result["test_error"] == pytest.approx(error, abs=100 * 2 / 360)  # two rows may be too near to call
     mu = reference.clean_encoder({"encoder": encoder}, x_train)["mu"]
     np.testing.assert_allclose(arrays["statistics.mu.0"], mu[1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_finished_run_is_loaded_ready_to_predict(finished: tuple[Path, Finished]) -> None:
+    folder, _ = finished
+    config, loaded = load_run(folder)
+    assert config == tiny_config()
+    result = json.loads((folder / "result.json").read_text())
+    assert loaded.error(digits().x_test, digits().y_test) == result["test_error"]
+
+
+@pytest.mark.parametrize("damage", ["no weights", "other sizes", "weights cut short", "a setting less"])
+def test_a_folder_that_does_not_hold_a_whole_finished_run_is_not_loaded(
+    finished: tuple[Path, Finished], tmp_path: Path, damage: str
+) -> None:
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    weights, config = folder / "weights.safetensors", json.loads((folder / "config.json").read_text())
+    if damage == "no weights":
+        weights.unlink()
+    elif damage == "weights cut short":
+        weights.write_bytes(weights.read_bytes()[:-1])
+    elif damage == "other sizes":
+        (folder / "config.json").write_text(json.dumps({**config, "hidden": [8, 5]}))
+    else:
+        del config["seed"]
+        (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=str(folder)):
+        load_run(folder)
 
 
 def test_a_run_without_a_folder_given_has_one_that_no_other_configuration_has() -> None:

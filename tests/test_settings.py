@@ -40,7 +40,7 @@ def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_label
         ("vanilla", 1000, 0.2, (2000, 20, 0.1, 0.1)),
         ("amlp-4", 1000, 0.2, (2000, 20, 0.1, 0.1)),
         ("first-recons", 100, 0.3, (5000,) * 4),
-        ("no-lateral", 1000, 0.2, (2000,) * 4),
+        ("first-noise-recons", 1000, 0.2, (2000,) * 4),
         ("baseline-noise", 100, 0.5, (1000, 10, 0.1, 0.1)),
     ],
 )
