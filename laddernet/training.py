@@ -121,6 +121,7 @@ def train(
     # A model without a decoder learns from labelled rows only, and so does its normalisation.
     x_seen = rows[2] if model.combinator else rows[0]
 
+    _return_free_memory()
     resumed = epoch
     saved = time.monotonic()
     while epoch < config.epochs:
