@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from laddernet.data import fetch, known, load
+from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import DivergedError, InputError
 from laddernet.files import cache_folder
 from laddernet.ladder import paper_parameters
@@ -24,7 +24,7 @@ from laddernet.models import MODELS
 from laddernet.progress import epochs_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
-from laddernet.training import steps_per_epoch
+from laddernet.training import on_device, steps_per_epoch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 out = Console()
@@ -175,11 +175,15 @@ def train(
         seed=seed,
     )
     folder = out_folder or default_folder(config)
+    data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
+    test = (dataset.x_test, dataset.y_test)
+    del dataset  # its training rows are on the device now
     try:
-        with epochs_shown(config, steps_per_epoch(config, len(dataset.x_train) - config.validation), err) as shown:
+        with epochs_shown(config, steps_per_epoch(config, len(data.x_unlabelled)), err) as shown:
             result = run(
                 config,
-                dataset,
+                data,
+                test,
                 folder,
                 command=command,
                 track_test=track_test,

@@ -22,15 +22,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import safetensors.numpy
 
 from laddernet import checkpoint
-from laddernet.data import Dataset, training_data
+from laddernet.data import TrainingData
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic, writing
 from laddernet.ladder import Ladder, statistics
 from laddernet.models import Model, find
-from laddernet.training import Config, Record, Trained, on_device, train
+from laddernet.training import Config, Record, Trained, train
 
 
 def default_folder(config: Config) -> Path:
@@ -42,7 +43,8 @@ def default_folder(config: Config) -> Path:
 
 def run(
     config: Config,
-    dataset: Dataset,
+    data: TrainingData,
+    test: tuple[np.ndarray, np.ndarray],
     folder: Path,
     *,
     command: list[str],
@@ -54,7 +56,7 @@ def run(
 ) -> dict[str, Any]:
     """Train in ``folder``, resuming what an earlier attempt left there; a finished run is only read.
 
-    Returns what ``result.json`` holds.
+    ``test`` are the rows and classes for the test error. Returns what ``result.json`` holds.
     """
     _claim(folder, config)
     with _alone(folder):
@@ -64,7 +66,6 @@ def run(
             result = _read_json(folder / "result.json")
             checkpoint.remove(folder / "checkpoints")
             return result
-        data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
         _write_json(folder / "config.json", asdict(config))
         _write_json(folder / "environment.json", environment())
         write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
@@ -79,7 +80,7 @@ def run(
         trained = train(
             config,
             data,
-            monitor=(dataset.x_test, dataset.y_test) if track_test else None,
+            monitor=test if track_test else None,
             evaluate_every=evaluate_every,
             folder=folder / "checkpoints",
             checkpoint_every=checkpoint_every,
@@ -91,7 +92,7 @@ def run(
         write_atomic(folder / "weights.safetensors", safetensors.numpy.save(weights, {"format": "laddernet 1"}))
         write_atomic(folder / "metrics.csv", metrics_csv(trained.history))
         result = {
-            "test_error": trained.error(dataset.x_test, dataset.y_test),
+            "test_error": trained.error(*test),
             **{key: value for key, value in trained.history[-1].items() if key != "test_error"},
             "fingerprint": config.fingerprint,
             "seconds": round(time.monotonic() - started, 1),  # of this attempt

@@ -23,7 +23,9 @@ FILES = ["command.txt", "config.json", "environment.json", "metrics.csv", "resul
 
 
 def run_tiny(folder: Path, **options: Any) -> dict[str, Any]:
-    return run(tiny_config(epochs=3), digits(), folder, command=["laddernet"], checkpoint_every=0, **options)
+    config, rows = tiny_config(epochs=3), digits()
+    test = (rows.x_test, rows.y_test)
+    return run(config, tiny_data(config), test, folder, command=["laddernet"], checkpoint_every=0, **options)
 
 
 @pytest.fixture(scope="session")
