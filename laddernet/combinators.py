@@ -26,6 +26,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from laddernet.noise import normal
+
 PerUnit = Float[Array, " units"]
 Layer = Float[Array, "rows units"]
 
@@ -77,7 +79,7 @@ class RandInit(Vanilla):
     """Vanilla, every parameter drawn from N(0, 0.2²)."""
 
     def __init__(self, units: int, *, key: PRNGKeyArray, eta: Float[ArrayLike, ""]) -> None:
-        drawn = 0.2 * jax.random.normal(key, (9, units))
+        drawn = 0.2 * normal(key, (9, units))
         self.b0, self.w0z, self.w0u, self.w0zu, self.wsigma, self.b1, self.w1z, self.w1u, self.w1zu = drawn
 
 
@@ -216,7 +218,7 @@ class MLP(Combinator):
         keys = jax.random.split(key, len(sizes) - 1)
         shapes = list(pairwise(sizes))
         self.weights = tuple(
-            jnp.asarray(eta) * jax.random.normal(k, (*shape, units)) for k, shape in zip(keys, shapes, strict=True)
+            jnp.asarray(eta) * normal(k, (*shape, units)) for k, shape in zip(keys, shapes, strict=True)
         )
         self.biases = tuple(jnp.zeros((outputs, units)) for _, outputs in shapes)
 

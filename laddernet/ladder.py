@@ -5,7 +5,7 @@ L the top; lists indexed by layer have L + 1 entries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -15,14 +15,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
+from laddernet.kernels import Rows, scaled_relu, split_groups, standardise, standardise_groups
 from laddernet.models import Model
+from laddernet.noise import normal
 
 PAPER_HIDDEN = (1000, 500, 250, 250, 250)
 
-# Added to a variance before its root, for units that are constant over a minibatch.
-EPSILON = 1e-10
-
-Rows = Float[Array, "rows units"]
 Noise = Sequence[Rows | None]  # standard normal draws by layer; None where the model has no noise
 PerLayer = Float[Array, " layers"]
 
@@ -79,13 +77,13 @@ class Ladder(eqx.Module):
 
 def _weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, int]]) -> list[Float[Array, "fan_in fan_out"]]:
     keys = jax.random.split(key, len(shapes))
-    return [jax.random.normal(k, shape) / shape[0] ** 0.5 for k, shape in zip(keys, shapes, strict=True)]
+    return [normal(k, shape) / shape[0] ** 0.5 for k, shape in zip(keys, shapes, strict=True)]
 
 
 def draw_noise(model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray) -> Noise:
     """Standard normal noise for the layers at which the model has any."""
     noisy = {"nowhere": (), "input": sizes[:1], "everywhere": sizes}[model.noise]
-    columns = jax.random.normal(key, (rows, sum(noisy)))
+    columns = normal(key, (rows, sum(noisy)))
     ends = [sum(noisy[: l + 1]) for l in range(len(noisy))]
     drawn = [columns[:, end - n : end] for n, end in zip(noisy, ends, strict=True)]
     return [*drawn, *[None] * (len(sizes) - len(noisy))]
@@ -126,41 +124,33 @@ def encode(
 
     The groups are stacked for the matrix products: one large product is faster than several small ones.
     """
-    ends = [sum(len(x) for x, _ in groups[: i + 1]) for i in range(len(groups))]
+    sizes = [len(x) for x, _ in groups]
 
-    def split(stacked: Rows) -> list[Rows]:
-        return jnp.split(stacked, ends[:-1])
+    def noise_at(l: int) -> Rows | None:
+        """What is added to the stacked rows; nothing to those of a clean group."""
+        drawn = [None if noise is None else noise[l] for _, noise in groups]
+        if all(noise is None for noise in drawn):
+            return None
+        units = next(noise.shape[1] for noise in drawn if noise is not None)
+        return jnp.concatenate([jnp.zeros((n, units)) if d is None else d for n, d in zip(sizes, drawn, strict=True)])
 
-    def corrupt(z: Rows, noise: Noise | None, l: int) -> Rows:
-        epsilon = None if noise is None else noise[l]
+    def corrupt(z: Rows, l: int) -> Rows:
+        epsilon = noise_at(l)
         return z if epsilon is None else z + noise_std[l] * epsilon
 
-    z0 = [corrupt(x, noise, 0) for x, noise in groups]
-    paths = [Path([z], [jnp.zeros(())], [jnp.ones(())], z) for z in z0]
-    h = jnp.concatenate(z0)
+    h = corrupt(jnp.concatenate([x for x, _ in groups]), 0)
+    paths = [Path([z], [jnp.zeros(())], [jnp.ones(())], z) for z in split_groups(h, sizes)]
     for l, layer in enumerate(encoder, start=1):
-        z_l = []
-        for path, (_, noise), z_pre in zip(paths, groups, split(h @ layer.W), strict=True):
-            mu, sigma = mean_and_std(z_pre)
-            z_l.append(corrupt((z_pre - mu) / sigma, noise, l))
-            path.z.append(z_l[-1])
-            path.mu.append(mu)
-            path.sigma.append(sigma)
-        h = layer.gamma * (jnp.concatenate(z_l) + layer.beta)
+        z, mu, sigma = standardise_groups(h @ layer.W, sizes)
+        z = corrupt(z, l)
+        for path, z_l, mu_l, sigma_l in zip(paths, split_groups(z, sizes), mu, sigma, strict=True):
+            path.z.append(z_l)
+            path.mu.append(mu_l)
+            path.sigma.append(sigma_l)
         if l < len(encoder):
-            h = jax.nn.relu(h)
-    return [Path(path.z, path.mu, path.sigma, logits) for path, logits in zip(paths, split(h), strict=True)]
-
-
-def mean_and_std(a: Rows) -> tuple[PerUnit, PerUnit]:
-    """μ and σ of each unit over the rows of a minibatch."""
-    mu = jnp.mean(a, axis=0)
-    return mu, jnp.sqrt(jnp.mean(jnp.square(a - mu), axis=0) + EPSILON)
-
-
-def normalise(a: Rows) -> Rows:
-    mu, sigma = mean_and_std(a)
-    return (a - mu) / sigma
+            h = scaled_relu(z, layer.gamma, layer.beta)
+    logits = split_groups(layer.gamma * (z + layer.beta), sizes)
+    return [replace(path, logits=top) for path, top in zip(paths, logits, strict=True)]
 
 
 # --- Decoder ------------------------------------------------------------------------------------------------
@@ -172,8 +162,9 @@ def decode(decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Ro
     z_hat: list[Rows] = []
     above = y_tilde
     for layer, z_tilde_l in zip(reversed(decoder), reversed(z_tilde), strict=True):
-        u.append(normalise(above if layer.V is None else above @ layer.V))
-        above = layer.combinator(z_tilde_l, u[-1])
+        u.append(standardise(above if layer.V is None else above @ layer.V)[0])
+        with jax.named_scope("combinator"):
+            above = layer.combinator(z_tilde_l, u[-1])
         z_hat.append(above)
     return u[::-1], z_hat[::-1]
 

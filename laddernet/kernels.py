@@ -1,0 +1,87 @@
+"""What is done to a layer's rows between two matrix products, with derivatives written by hand.
+
+Between the products a step is bound by memory: what counts is how often an array is read and written. The derivatives
+that JAX would find compute the same in more passes; see docs/performance.md.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Rows = Float[Array, "rows units"]
+PerUnit = Float[Array, " units"]
+PerGroup = Float[Array, "groups units"]
+
+# Added to a variance before its root, for units that are constant over a minibatch.
+EPSILON = 1e-10
+
+
+@jax.custom_vjp
+@jax.named_scope("normalise")
+def standardise(a: Rows) -> tuple[Rows, PerUnit, PerUnit]:
+    """(a − μ) / σ, μ and σ, of each unit over the rows of a minibatch."""
+    mu = jnp.mean(a, axis=0)
+    deviation = a - mu
+    sigma = jnp.sqrt(jnp.mean(jnp.square(deviation), axis=0) + EPSILON)
+    return deviation / sigma, mu, sigma
+
+
+def _standardise(a: Rows) -> tuple[tuple[Rows, PerUnit, PerUnit], tuple[Rows, PerUnit]]:
+    z, mu, sigma = standardise(a)
+    return (z, mu, sigma), (z, sigma)
+
+
+@jax.named_scope("normalise")
+def _standardise_gradient(kept: tuple[Rows, PerUnit], d: tuple[Rows, PerUnit, PerUnit]) -> tuple[Rows]:
+    # Every row moves μ by 1/n and σ by z/n.
+    z, sigma = kept
+    dz, dmu, dsigma = d
+    through_sigma = dsigma - jnp.sum(dz * z, axis=0) / sigma
+    through_mu = dmu - jnp.sum(dz, axis=0) / sigma
+    return (dz / sigma + (through_sigma / len(z)) * z + through_mu / len(z),)
+
+
+standardise.defvjp(_standardise, _standardise_gradient)
+
+
+def standardise_groups(stacked: Rows, sizes: Sequence[int]) -> tuple[Rows, PerGroup, PerGroup]:
+    """Standardise each group of rows on its own. Groups of one size go together."""
+    if len(set(sizes)) == 1:
+        z, mu, sigma = jax.vmap(standardise)(stacked.reshape(len(sizes), sizes[0], -1))
+        return z.reshape(stacked.shape), mu, sigma
+    done = [standardise(group) for group in split_groups(stacked, sizes)]
+    return (
+        jnp.concatenate([z for z, _, _ in done]),
+        jnp.stack([mu for _, mu, _ in done]),
+        jnp.stack([s for *_, s in done]),
+    )
+
+
+def split_groups(stacked: Rows, sizes: Sequence[int]) -> list[Rows]:
+    """The groups of rows that were stacked."""
+    return jnp.split(stacked, [sum(sizes[:i]) for i in range(1, len(sizes))])
+
+
+@jax.custom_vjp
+@jax.named_scope("activation")
+def scaled_relu(z: Rows, gamma: PerUnit, beta: PerUnit) -> Rows:
+    """ReLU(γ(z + β))."""
+    return jax.nn.relu(gamma * (z + beta))
+
+
+def _scaled_relu(z: Rows, gamma: PerUnit, beta: PerUnit) -> tuple[Rows, tuple[Rows, Rows, PerUnit, PerUnit]]:
+    h = scaled_relu(z, gamma, beta)
+    return h, (z, h, gamma, beta)
+
+
+@jax.named_scope("activation")
+def _scaled_relu_gradient(kept: tuple[Rows, Rows, PerUnit, PerUnit], dh: Rows) -> tuple[Rows, PerUnit, PerUnit]:
+    z, h, gamma, beta = kept
+    passed = jnp.where(h > 0, dh, 0)
+    total = jnp.sum(passed, axis=0)
+    return gamma * passed, jnp.sum(passed * z, axis=0) + beta * total, gamma * total
+
+
+scaled_relu.defvjp(_scaled_relu, _scaled_relu_gradient)

@@ -1,0 +1,81 @@
+"""Standard normal noise, fast: a counter-based generator that XLA fuses into one loop.
+
+``jax.random.normal`` costs a tenth of a training step on a CPU: it runs Threefry's 20 rounds as a loop over whole
+arrays and inverts the error function. Here the rounds are 13 and written out, and the two words that they give for
+each position become one normal number by Box and Muller's transform, with polynomials no more exact than float32
+can show. Like JAX's own, the numbers are a function of the key and the position alone.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32, Int32, PRNGKeyArray, UInt32
+from numpy.polynomial import Chebyshev, Polynomial
+
+_ROUNDS = 13
+_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+
+
+def _fit(f: Callable[[np.ndarray], np.ndarray], low: float, high: float, degree: int) -> list[float]:
+    """A polynomial close to f between two bounds, lowest power first."""
+    fitted = Chebyshev.interpolate(f, degree, domain=[low, high]).convert(kind=Polynomial)
+    return [float(c) for c in fitted.coef]
+
+
+_LOG = _fit(lambda f: np.log1p(f) / f, 0.5**0.5 - 1, 2**0.5 - 1, 7)  # ln(1 + f) / f
+_SIN = _fit(lambda s2: np.sin(2 * np.pi * np.sqrt(s2)) / np.sqrt(s2), 0, 1 / 16, 4)  # sin(2πs) / s, of s²
+
+
+def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Independent draws from N(0, 1), none further out than 5.8.
+
+    >>> normal(jax.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
+    position = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
+    first, second = _threefry(jax.random.key_data(key), position)
+    # The radius: √(−2 ln v), v an odd multiple of 2⁻²⁴ between 0 and 1.
+    v = (_signed(first >> 9).astype(jnp.float32) + 0.5) * 2.0**-23
+    radius = jnp.sqrt(jnp.maximum(-2 * _log(v), 0))
+    # The angle, in turns from −½ to ½: cos(2πt) = sin(2π(¼ − |t|)).
+    s = 0.25 - jnp.abs(_signed(second).astype(jnp.float32) * 2.0**-32)
+    return radius * s * _polynomial(_SIN, s * s)
+
+
+def _threefry(key: UInt32[Array, " words"], position: UInt32[Array, "..."]) -> tuple[UInt32[Array, "..."], ...]:
+    """Threefry-2x32 (Salmon et al. 2011) of the counter (position, 0)."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
+    a, b = position + keys[0], jnp.broadcast_to(keys[1], position.shape)
+    for r in range(_ROUNDS):
+        turn = _ROTATIONS[r % 8]
+        a = a + b
+        b = a ^ ((b << turn) | (b >> (32 - turn)))
+        if r % 4 == 3:
+            injection = r // 4 + 1
+            a = a + keys[injection % 3]
+            b = b + (keys[(injection + 1) % 3] + jnp.uint32(injection))
+    return a, b
+
+
+def _log(v: Float32[Array, "..."]) -> Float32[Array, "..."]:
+    """ln v of positive numbers: v = 2ᵉ (1 + f) with 1 + f between √½ and √2."""
+    bits = jax.lax.bitcast_convert_type(v, jnp.int32)
+    e = (bits - 0x3F3504F3) >> 23
+    f = jax.lax.bitcast_convert_type(bits - (e << 23), jnp.float32) - 1
+    log_2 = jnp.float32(math.log(2))
+    return jnp.asarray(e.astype(jnp.float32) * log_2 + f * _polynomial(_LOG, f))
+
+
+def _polynomial(coefficients: Sequence[float], x: Float32[Array, "..."]) -> Float32[Array, "..."]:
+    value = jnp.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        value = value * x + jnp.float32(c)
+    return jnp.asarray(value)
+
+
+def _signed(words: UInt32[Array, "..."]) -> Int32[Array, "..."]:
+    """The same bits as signed integers, which vector units turn into floats at once."""
+    return jax.lax.bitcast_convert_type(words, jnp.int32)
