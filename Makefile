@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
@@ -16,9 +16,19 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: .venv/bench
+	$(BIN)/python benchmarks/bench.py
+
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+# LAMDA-SSL without its dependencies: torchvision, torchtext, torch-geometric and others serve its other methods, and
+# the bench takes from it only what PyTorch and scikit-learn suffice for.
+.venv/bench: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps LAMDA-SSL==1.0.2
 	touch $@
 
 clean:

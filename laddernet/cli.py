@@ -9,7 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
-import jax
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -18,17 +17,19 @@ from rich.tree import Tree
 
 from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import DivergedError, InputError
-from laddernet.files import cache_folder
 from laddernet.ladder import paper_parameters
 from laddernet.models import MODELS
 from laddernet.progress import epochs_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
-from laddernet.training import on_device, steps_per_epoch
+from laddernet.study.cli import report, study
+from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 out = Console()
 err = Console(stderr=True)
+app.command()(study)
+app.command()(report)
 
 
 def main() -> None:
@@ -155,7 +156,7 @@ def train(
 ) -> None:
     """Train one model; the same command again resumes it."""
 
-    _keep_compiled_programs()
+    keep_compiled_programs()
     command = ["laddernet", *sys.argv[1:]]
     dataset = load(data_name)
     config = configure(
@@ -200,12 +201,6 @@ def train(
         print(json.dumps({"folder": str(folder), **result}))
     else:
         print(f"test error {result['test_error']:.2f} %   ({folder})")
-
-
-def _keep_compiled_programs() -> None:
-    """Let a network that was compiled once on this machine start at once the next time."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "xla"))  # type: ignore[no-untyped-call]
 
 
 def _say(sentence: str) -> None:

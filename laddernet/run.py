@@ -64,6 +64,8 @@ def run(
         _remove_unfinished(folder)
         if (folder / "result.json").exists():
             result = _read_json(folder / "result.json")
+            if result.get("fingerprint") != config.fingerprint:
+                raise InputError(f"{folder} holds this run as another version computed it; choose another --out.")
             checkpoint.remove(folder / "checkpoints")
             return result
         _write_json(folder / "config.json", asdict(config))
@@ -145,6 +147,14 @@ def metrics_csv(history: list[Record]) -> bytes:
     writer.writeheader()
     writer.writerows(history)
     return text.getvalue().encode()
+
+
+def read_metrics(folder: Path) -> list[Record]:
+    """The record of each epoch of a run."""
+    path = folder / "metrics.csv"
+    with reading(path):
+        rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8"))))
+    return [{k: int(v) if k == "epoch" else float(v) for k, v in row.items() if v} for row in rows]
 
 
 def _claim(folder: Path, config: Config) -> None:

@@ -7,6 +7,7 @@ own number, so a run that is resumed from the end of any epoch goes on exactly a
 import ctypes
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from laddernet import checkpoint
 from laddernet.data import TrainingData, check_finite
 from laddernet.errors import DivergedError
+from laddernet.files import cache_folder
 from laddernet.ladder import Ladder, Noise, Statistics, draw_noise, forward, predict_logits, statistics
 from laddernet.models import Model, find
 
@@ -294,6 +296,17 @@ def _predict(ladder: Ladder, known: Statistics, x: Float[Array, "rows features"]
 
 
 # --- Around them ----------------------------------------------------------------------------------------------
+
+
+def keep_compiled_programs() -> None:
+    """Let a network that was compiled once on this machine start at once the next time.
+
+    A program is compiled for a number of cores, which JAX leaves out of its key in the cache: each number has its own.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        folder = cache_folder() / "xla" / f"{cores}-cores"
+        jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
 
 
 def _wait(array: Any) -> None:

@@ -1,0 +1,138 @@
+"""The only file of the benchmarks that knows laddernet: its epoch, its start, its prediction.
+
+Weights and rows are random numbers: no figure depends on what is learned from them, and initial values proper would
+take as long to compile as the step.
+"""
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from laddernet.ladder import Ladder, draw_noise, forward
+from laddernet.models import MODELS, find
+from laddernet.training import Trained, _epoch, _initial_state, _statistics
+
+
+def models() -> dict[str, bool]:
+    """The ids of the twenty models, and whether each is a ladder, not a baseline."""
+    return {model.id: model.combinator is not None for model in MODELS.values()}
+
+
+def epochs(model: str, sizes: Sequence[int], batch: int, steps: int, seeds: int = 0) -> Callable[[], None]:
+    """Epochs of ``steps`` steps, each one pass over just as many unlabelled rows; ``seeds`` at once under vmap."""
+    state = _random_state(model, sizes)
+    rows, keys, *settings = _arguments(sizes, batch, steps)
+
+    def program(state: Any, keys: Any) -> Any:
+        return _epoch(state, rows, keys, *settings)
+
+    if seeds:
+        state = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), state)
+        keys = [jax.random.split(key, seeds) for key in keys]
+        program = jax.vmap(program)
+
+    def block() -> None:
+        nonlocal state
+        state, costs, _ = program(state, keys)
+        assert np.isfinite(costs).all()
+
+    return block
+
+
+def epochs_and_program(model: str, sizes: Sequence[int], batch: int, steps: int) -> tuple[Callable[[], None], str]:
+    """As :func:`epochs`, with the text of the compiled program."""
+    state = _random_state(model, sizes)
+    *arguments, batches = _arguments(sizes, batch, steps)
+    compiled = _epoch.lower(state, *arguments, batches).compile()
+
+    def block() -> None:
+        nonlocal state
+        state, costs, _ = compiled(state, *arguments)
+        assert np.isfinite(costs).all()
+
+    return block, compiled.as_text()
+
+
+def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
+    """What an epoch is given after its state: rows, keys, where its rows start, learning rates, noise, λ, batches."""
+    rng = np.random.default_rng(0)
+    x = [jnp.asarray(rng.random((n, sizes[0]), np.float32)) for n in (batch, steps * batch)]
+    y = jnp.asarray(rng.integers(sizes[-1], size=batch))
+    rates = jnp.full(steps, 0.002)
+    return (x[0], y, x[1]), list(jax.random.split(jax.random.key(0))), [(0, 0)] * 2, rates, *_hyper(sizes), (batch,) * 2
+
+
+def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
+    """The published noise and λ for 100 labels, for layers 0 to L."""
+    return jnp.full(len(sizes), 0.3), jnp.asarray([1000.0, 10.0, *[0.1] * (len(sizes) - 2)])
+
+
+def _random_state(model: str, sizes: Sequence[int]) -> Any:
+    rng = np.random.default_rng(0)
+    ladder, optimiser = jax.eval_shape(
+        lambda key: _initial_state(key, 0.1, find(model), tuple(sizes)), jax.random.key(0)
+    )
+    ladder = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.1, leaf.shape), leaf.dtype), ladder)
+    return ladder, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), optimiser)
+
+
+def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, float]:
+    """What a new process waits for before its first step, and its peak memory. To be the first thing a process does."""
+    jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]  # as cli.py does
+    arguments = _arguments(sizes, 100, rows // 100)
+    began = time.perf_counter()
+    state = _initial_state(jax.random.key(0), 0.1, find(model), tuple(sizes))
+    jax.block_until_ready(state)  # type: ignore[no-untyped-call]
+    initial = time.perf_counter()
+    _epoch.lower(state, *arguments).compile()
+    compiled = time.perf_counter()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"initial values, s": initial - began, "compile, s": compiled - initial, "peak memory, MB": peak}
+
+
+def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], None]:
+    """``Trained.predict`` of NumPy rows, again and again."""
+    x = np.random.default_rng(0).random((batch, sizes[0]), np.float32)
+    ladder, _ = _random_state("vanilla", sizes)
+    trained = Trained(ladder, _statistics(ladder, jnp.asarray(x[:100])), [])
+
+    def block() -> None:
+        for _ in range(repeats):
+            trained.predict(x)
+
+    return block
+
+
+def reference(sizes: Sequence[int], batch: int) -> dict[str, Any]:
+    """Weights, rows and noise, with the cost and the gradient that vanilla has for them: what rivals are checked by."""
+    ladder, _ = _random_state("vanilla", sizes)
+    (x_labelled, y, x_unlabelled), (key, _), *_ = _arguments(sizes, batch, 1)
+    noise = [n for n in draw_noise(ladder.model, sizes, 2 * batch, key=key) if n is not None]
+    halves = [n[:batch] for n in noise], [n[batch:] for n in noise]
+
+    def total(ladder: Ladder) -> jax.Array:
+        return forward(ladder, x_labelled, y, x_unlabelled, halves, *_hyper(sizes)).total
+
+    cost, gradient = jax.value_and_grad(total)(ladder)
+    return {
+        "sizes": tuple(sizes),
+        "inputs": [np.asarray(a) for a in (x_labelled, y, x_unlabelled, *_hyper(sizes))],
+        "noise": [np.stack(pair) for pair in zip(*halves, strict=True)],
+        "cost": np.asarray(cost),
+        "weights": _named(ladder),
+        "gradient": _named(gradient),
+    }
+
+
+def _named(ladder: Ladder) -> dict[str, np.ndarray]:
+    named = {
+        f"{name}{l}": getattr(layer, name) for l, layer in enumerate(ladder.encoder) for name in layer.__annotations__
+    }
+    named |= {f"V{l}": layer.V for l, layer in enumerate(ladder.decoder) if layer.V is not None}
+    named |= {f"combinator{l}": jnp.stack(jax.tree.leaves(layer.combinator)) for l, layer in enumerate(ladder.decoder)}
+    return {name: np.asarray(array) for name, array in named.items()}

@@ -1,0 +1,100 @@
+"""The matrix products of one training step, and nothing else: the limit that the machine sets.
+
+A step multiplies, at every layer, the stacked rows of the encoder's three groups and the rows of the decoder: forward,
+for the gradient of the weights, and for the gradient of the input, which the encoder's first layer has no use for.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+PAPER = (784, 1000, 500, 250, 250, 250, 10)
+
+
+class Product(NamedTuple):
+    """A (m, k) matrix times a (k, n) matrix; ``transposed`` is the one that lies in memory the other way round."""
+
+    m: int
+    k: int
+    n: int
+    transposed: str = ""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The two operands as they lie in memory."""
+        left = (self.k, self.m) if self.transposed == "left" else (self.m, self.k)
+        return left, ((self.n, self.k) if self.transposed == "right" else (self.k, self.n))
+
+
+def of_step(sizes: Sequence[int], batch: int) -> list[Product]:
+    """Every product of a step with ``batch`` labelled and ``batch`` unlabelled rows, in no particular order."""
+    products = []
+    for l, (below, above) in enumerate(pairwise(sizes)):
+        encoder, decoder = _of_layer(3 * batch, below, above), _of_layer(batch, above, below)
+        products += (encoder if l > 0 else encoder[:2]) + decoder
+    return products
+
+
+def _of_layer(rows: int, inputs: int, outputs: int) -> list[Product]:
+    forward = Product(rows, inputs, outputs)
+    return [forward, Product(inputs, rows, outputs, "left"), Product(rows, outputs, inputs, "right")]
+
+
+def gflop(sizes: Sequence[int], batch: int) -> float:
+    """Floating-point operations of a step's products, in 10⁹.
+
+    >>> round(gflop(PAPER, 100), 2)
+    3.22
+    """
+    return sum(2 * p.m * p.k * p.n for p in of_step(sizes, batch)) / 1e9
+
+
+def in_xla(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
+    """The products of ``steps`` steps as one XLA program.
+
+    The barriers tell the compiler that operands may change from step to step and that every result is wanted whole:
+    without them it would multiply once for all steps, or not at all.
+    """
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    products = of_step(sizes, batch)
+    rng = np.random.default_rng(0)
+    operands = [tuple(jnp.asarray(rng.normal(size=s), jnp.float32) for s in p.shapes) for p in products]
+
+    def step(operands: list[tuple[jax.Array, ...]], _: None) -> tuple[list[tuple[jax.Array, ...]], jax.Array]:
+        operands = jax.lax.optimization_barrier(operands)  # type: ignore[no-untyped-call]
+        results = [
+            (a.T if p.transposed == "left" else a) @ (b.T if p.transposed == "right" else b)
+            for p, (a, b) in zip(products, operands, strict=True)
+        ]
+        results = jax.lax.optimization_barrier(results)  # type: ignore[no-untyped-call]
+        return operands, jnp.stack([result[0, 0] for result in results])
+
+    program = jax.jit(lambda operands: jax.lax.scan(step, operands, length=steps)[1])
+
+    def block() -> None:
+        program(operands).block_until_ready()
+
+    return block
+
+
+def in_torch(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
+    """The same products by PyTorch, each into memory that is kept for it."""
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    operands = []
+    for p in of_step(sizes, batch):
+        a, b = (torch.randn(shape) for shape in p.shapes)
+        result = torch.empty(p.m, p.n)
+        operands.append((a.T if p.transposed == "left" else a, b.T if p.transposed == "right" else b, result))
+
+    def block() -> None:
+        for _ in range(steps):
+            for a, b, result in operands:
+                torch.mm(a, b, out=result)
+
+    return block

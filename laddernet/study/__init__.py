@@ -1,0 +1,1 @@
+"""Many runs: every model, every number of labels, many seeds."""

@@ -1,0 +1,185 @@
+"""The commands ``laddernet study`` and ``laddernet report``."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from laddernet.data import load
+from laddernet.errors import InputError
+from laddernet.files import write_atomic, writing
+from laddernet.models import find
+from laddernet.study import tables
+from laddernet.study.driver import drive
+from laddernet.study.executors import LocalExecutor
+from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, whole_numbers
+from laddernet.study.status import Status, duration, estimate
+from laddernet.study.store import Store
+
+_out = Console()
+_err = Console(stderr=True)
+
+_STORE = "Where runs are recorded: a file, or a postgresql:// address that several drivers share. [default: in --out]"
+
+
+def study(
+    what: Annotated[str, typer.Argument(help=f"A preset ({', '.join(PRESETS)}), or 'status'.")] = "demo",
+    models: Annotated[str | None, typer.Option(help="Models, as in vanilla,linear,my.py:Mine. [default: all]")] = None,
+    labels: Annotated[str | None, typer.Option(help="Numbers of labels, as in 100,1000,all.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, from 1 on.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows.")] = None,
+    data_name: Annotated[str | None, typer.Option("--data", help="Data set: digits or mnist.")] = None,
+    hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
+    batch_size: Annotated[int, typer.Option(help="Unlabelled rows of a step.")] = 100,
+    validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="The study's folder. [default: study-PRESET]")
+    ] = None,
+    store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time, sharing the cores. [default: one a core]")] = None,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
+) -> None:
+    """Train every model with every number of labels and many seeds, and print the table.
+
+    The same command again runs only what is missing. `laddernet study status --out DIR` tells from another terminal
+    how far it is.
+    """
+    command = ["laddernet", *sys.argv[1:]]
+    if what == "status":
+        _show_status(out_folder, store_name)
+        return
+    asked = _asked(preset(what), models, labels, seeds, epochs, data_name)
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs is {jobs}; it must be 1 or more.")
+    slots = jobs or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    folder = out_folder or Path(f"study-{what}")
+    dataset = load(asked.data)
+    sizes = None if hidden is None else whole_numbers("hidden", hidden)
+    configs = plan(dataset, asked, hidden=sizes, batch_size=batch_size, validation=validation)
+
+    shown_store = store_name or str(folder / "study.db")
+    if dry_run and not store_name and not Path(shown_store).exists():
+        status = Status(configs, [])
+    else:
+        if not dry_run:
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        store = Store.open(shown_store)
+        if retry_failed and not dry_run:
+            store.retry_failed(list(configs))
+        status = Status.of(store, configs)
+    first = next(iter(configs.values()))
+    seconds = estimate(status, (dataset.n_features, *first.hidden, dataset.n_classes), len(dataset.x_train), slots)
+    _say_plan(asked, status, seconds, slots, folder)
+    if dry_run:
+        return
+
+    named = store_name if store_name and "@" not in store_name else None  # no password goes into a file
+    keep_plan(folder, configs, store=named, command=shlex.join(command))
+    executor = LocalExecutor(slots, folder / "workers.log")
+    try:
+        with _shown(lambda: Status.of(store, configs), slots) as on_change:
+            drive(
+                store,
+                configs,
+                executor,
+                folder,
+                command=command,
+                checkpoint_every=checkpoint_every,
+                on_change=on_change,
+            )
+    except KeyboardInterrupt:
+        again = shlex.join(command)
+        print(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(130)
+    failed = write_report(folder, store)
+    if failed:
+        raise typer.Exit(1)
+
+
+def report(
+    folder: Annotated[Path, typer.Option("--out", help="The study's folder.")],
+    store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
+) -> None:
+    """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX."""
+    write_report(folder, _open(folder, store_name))
+
+
+def write_report(folder: Path, store: Store) -> int:
+    """Print the table and write table.md, table.csv and table.tex; return how many runs failed."""
+    configs, _, _ = read_plan(folder)
+    status = Status.of(store, configs)
+    table = status.table()
+    for end, text in (
+        ("md", tables.to_markdown(table)),
+        ("csv", tables.to_csv(table)),
+        ("tex", tables.to_latex(table)),
+    ):
+        write_atomic(folder / f"table.{end}", text.encode())
+    _out.print(tables.to_rich(table))
+    _out.print(f"Written to {folder}/table.md, .csv and .tex.", highlight=False, markup=False)
+    for run in status.runs:
+        if run.status == "failed":
+            config = configs[run.fingerprint]
+            print(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}", file=sys.stderr)
+    return status.count("failed")
+
+
+def _asked(
+    what: Preset, models: str | None, labels: str | None, seeds: int | None, epochs: int | None, data: str | None
+) -> Preset:
+    if models is not None:
+        what = replace(what, models=tuple(find(name.strip()).id for name in models.split(",")))
+    if labels is not None:
+        counts = ["all" if part.strip() == "all" else part for part in labels.split(",")]
+        numbers = iter(whole_numbers("labels", ",".join(part for part in counts if part != "all") or "1"))
+        what = replace(what, labels=tuple("all" if part == "all" else next(numbers) for part in counts))
+    if data is not None:
+        what = replace(what, data=data)
+    return replace(
+        what,
+        seeds=what.seeds if seeds is None else seeds,
+        epochs=what.epochs if epochs is None else epochs,
+    )
+
+
+def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder: Path) -> None:
+    runs, done = len(status.configs), status.count("done")
+    counts = ", ".join(map(str, asked.labels))
+    print(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
+    failed = f", {status.count('failed')} failed" if status.count("failed") else ""
+    left = f"about {duration(seconds)} for the rest, {slots} at a time" if done < runs else "nothing left to run"
+    print(f"{done} done{failed}; {left}", flush=True)
+
+
+def _open(folder: Path, store_name: str | None) -> Store:
+    _, named, _ = read_plan(folder)
+    return Store.open(store_name or named or folder / "study.db", create=False)
+
+
+def _show_status(folder: Path | None, store_name: str | None) -> None:
+    if folder is None:
+        raise InputError("--out is missing; name the study's folder.")
+    store = _open(folder, store_name)
+    _out.print(Status.of(store, read_plan(folder)[0]).shown())
+
+
+@contextmanager
+def _shown(status: Callable[[], Status], slots: int) -> Iterator[Callable[[], None]]:
+    """A live view on a terminal, nothing elsewhere; what is yielded is to be called when something has changed."""
+    if not _err.is_terminal:
+        yield lambda: None
+        return
+    with Live(console=_err, refresh_per_second=2, transient=True) as live:
+        yield lambda: live.update(status().shown(slots=slots))

@@ -1,0 +1,130 @@
+"""The driver: claims runs from the store, gives them to an executor, and records how they end.
+
+All that must survive is in the store and in the runs' folders, so a driver may be killed at any moment and started
+again, and several may share one store.
+"""
+
+import os
+import socket
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from laddernet.run import default_folder
+from laddernet.study.executors import Event, Executor, Task
+from laddernet.study.plan import config_from_json, shape
+from laddernet.study.store import Run, Store
+from laddernet.training import Config
+
+HEARTBEAT = 5.0  # seconds
+_DEATHS = 10  # of a run's process, after which the run itself is to blame
+
+
+def drive(
+    store: Store,
+    configs: dict[str, Config],
+    executor: Executor,
+    folder: Path,
+    *,
+    command: list[str],
+    checkpoint_every: float = 60.0,
+    on_change: Callable[[], None] = lambda: None,
+) -> None:
+    """Train what is not done yet of these runs, until all are done or have failed. The runs' folders go in ``folder``.
+
+    Runs that another driver holds are waited for, and taken over if it dies.
+    """
+    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    _release_dead(store)
+    store.add({fingerprint: dict(_json(config)) for fingerprint, config in configs.items()})
+    running: dict[int, Run] = {}
+    progress: dict[str, dict[str, Any] | None] = {}
+    shapes: dict[int, tuple[Any, ...]] = {}  # what each slot compiled last
+    deaths: Counter[str] = Counter()
+    beaten = time.monotonic()
+    try:
+        while True:
+            for slot in [slot for slot in range(executor.slots) if slot not in running]:
+                run = _claim(store, owner, configs, shapes, slot)
+                if run is None:
+                    break
+                running[slot] = run
+                shapes[slot] = shape(configs[run.fingerprint])
+                progress[run.fingerprint] = None
+                executor.start(slot, _task(run, folder, command, checkpoint_every))
+                on_change()
+            if not running and not store.counts(configs)["waiting"] and not store.counts(configs)["running"]:
+                return
+            for slot, event in executor.events(1.0):
+                fingerprint = running[slot].fingerprint
+                if event["event"] == "epoch":
+                    progress[fingerprint] = _progress(event["record"], configs[fingerprint].epochs)
+                else:
+                    deaths[fingerprint] += event["event"] == "lost"
+                    _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
+                    del running[slot], progress[fingerprint]
+                on_change()
+            if time.monotonic() - beaten >= HEARTBEAT:
+                store.heartbeat(owner, progress)
+                beaten = time.monotonic()
+    finally:
+        executor.close()
+        store.release(owner)
+
+
+def _claim(
+    store: Store, owner: str, configs: dict[str, Config], shapes: dict[int, tuple[Any, ...]], slot: int
+) -> Run | None:
+    """A waiting run: rather one that the slot has compiled, rather not one that another slot has."""
+    others = {shapes[other] for other in shapes if other != slot}
+    mine = [fingerprint for fingerprint, config in configs.items() if shape(config) == shapes.get(slot)]
+    nobodys = [fingerprint for fingerprint, config in configs.items() if shape(config) not in others]
+    choices: Iterable[Collection[str]] = (mine, nobodys, configs)
+    for among in choices:
+        if among and (claimed := store.claim(owner, list(among))):
+            return claimed[0]
+    return None
+
+
+def _task(run: Run, folder: Path, command: list[str], checkpoint_every: float) -> Task:
+    where = folder / default_folder(config_from_json(run.config))
+    return Task(run.fingerprint, run.config, str(where), command, checkpoint_every)
+
+
+def _progress(record: dict[str, Any], epochs: int) -> dict[str, Any]:
+    errors = {key: value for key, value in record.items() if key.endswith("_error")}
+    return {"epoch": record["epoch"], "epochs": epochs, "cost": record["cost"], **errors}
+
+
+def _end(store: Store, owner: str, fingerprint: str, event: Event, *, give_up: bool) -> None:
+    if event["event"] == "done":
+        store.finish(owner, fingerprint, event["result"], event["history"], event["environment"])
+    elif event["event"] == "failed" or give_up:
+        store.fail(owner, fingerprint, event["error"])
+    else:
+        store.release(owner, [fingerprint])
+
+
+def _release_dead(store: Store) -> None:
+    """Give back at once what drivers of this machine held when they were killed; others' leases expire in a minute."""
+    for owner in {run.owner for run in store.runs(status="running") if run.owner}:
+        host, _, rest = owner.partition(":")
+        if host == socket.gethostname() and not _alive(int(rest.partition(":")[0])):
+            store.release(owner)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _json(config: Config) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in config.__dict__.items()}

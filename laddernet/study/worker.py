@@ -1,0 +1,84 @@
+"""A process that trains one run after another: ``python -m laddernet.study.worker CORES``.
+
+It hears tasks as lines of JSON and tells events in the same way. It ends when nobody is left to tell them to, so a
+driver that is killed leaves no workers behind.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def main() -> None:
+    if sys.argv[1]:
+        os.sched_setaffinity(0, [int(core) for core in sys.argv[1].split(",")])  # before JAX counts the cores
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints must not come between
+    tasks: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_hear, args=(tasks,), daemon=True).start()
+
+    def tell(event: Event) -> None:
+        print(json.dumps(event), file=events, flush=True)
+
+    from laddernet.training import keep_compiled_programs
+
+    keep_compiled_programs()
+    while True:
+        task = json.loads(tasks.get())
+        tell(perform(task, lambda record: tell({"event": "epoch", "record": record})))
+
+
+def _hear(tasks: "queue.Queue[str]") -> None:
+    for line in sys.stdin:
+        tasks.put(line)
+    os._exit(0)  # at once, also from the middle of an epoch: the checkpoint is what counts
+
+
+def perform(task: dict[str, Any], on_epoch: Callable[[Event], None]) -> Event:
+    """Train the run of a task in its folder, and say how it ended."""
+    from laddernet.data import training_data
+    from laddernet.errors import DivergedError, InputError
+    from laddernet.run import environment, read_metrics, run
+    from laddernet.study.plan import config_from_json
+    from laddernet.training import on_device
+
+    try:
+        config = config_from_json(task["config"])
+        dataset = _dataset(config.data)
+        data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
+        folder = Path(task["folder"])
+        result = run(
+            config,
+            data,
+            (dataset.x_test, dataset.y_test),
+            folder,
+            command=task["command"],
+            track_test=True,
+            evaluate_every=max(1, config.epochs // 30),
+            checkpoint_every=task["checkpoint_every"],
+            on_epoch=on_epoch,
+        )
+        return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
+    except (InputError, DivergedError) as error:
+        return {"event": "failed", "error": str(error)}
+    except Exception as error:  # whatever goes wrong with one run must not stop the others
+        return {"event": "failed", "error": f"{type(error).__name__}: {error}"}
+
+
+@lru_cache(maxsize=1)
+def _dataset(name: str) -> Any:
+    from laddernet.data import load
+
+    return load(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""A study end to end: real worker processes, killed and interrupted, and the table that must come out the same."""
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import digits, laddernet
+
+from laddernet.errors import InputError
+from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan
+from laddernet.study.status import Status, estimate
+from laddernet.study.store import Store
+
+MODELS = "baseline,vanilla"
+SETTINGS = ("--models", MODELS, "--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--out", "s")
+SMALL = (*SETTINGS, "--seeds", "2", "--epochs", "2")
+LONG = (*SETTINGS, "--seeds", "4", "--epochs", "60", "--checkpoint-every", "0", "--jobs", "2")
+ENVIRONMENT = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+PATIENCE = 300  # seconds, for a machine with other things to do
+
+
+def results(folder: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((folder / "s" / "table.csv").read_text())))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    done = laddernet("study", *SMALL, "--jobs", "1", cwd=folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+def test_all_runs_are_done_and_in_the_table(finished: Path) -> None:
+    status = Status.of(Store.open(finished / "s" / "study.db"), read_plan(finished / "s")[0])
+    assert [run.status for run in status.runs] == ["done"] * 4
+    assert all(run.attempts == 1 for run in status.runs)
+    by_model = {row["model"]: row for row in results(finished)}
+    assert set(by_model) == {"baseline", "vanilla"}
+    for run in status.runs:
+        assert run.config["seed"] in (1, 2)
+        assert run.result is not None
+        folder = next((finished / "s").glob(f"runs/*{run.fingerprint[:8]}"))
+        assert json.loads((folder / "result.json").read_text())["test_error"] == run.result["test_error"]
+    errors = [r.result["test_error"] for r in status.runs if r.result and r.config["model"] == "vanilla"]
+    assert float(by_model["vanilla"]["aer"]) == pytest.approx(sum(errors) / 2)
+    for end in ("md", "tex"):
+        assert "vanilla" in (finished / "s" / f"table.{end}").read_text()
+
+
+def test_the_same_command_runs_nothing_and_more_seeds_reuse_the_rest(finished: Path) -> None:
+    store = Store.open(finished / "s" / "study.db")
+    before = {run.fingerprint: run for run in store.runs()}
+    again = laddernet("study", *SMALL, cwd=finished)
+    assert again.code == 0
+    assert "4 done; nothing left to run" in again.out
+    assert {run.fingerprint: run for run in store.runs()} == before
+    dry = laddernet("study", *SMALL, "--seeds", "3", "--dry-run", cwd=finished)
+    assert dry.code == 0
+    assert "= 6 runs" in dry.out
+    assert "4 done; about" in dry.out
+    other = laddernet("study", *SMALL, "--epochs", "3", "--dry-run", cwd=finished)
+    assert "0 done; about" in other.out  # another setting is another run
+    assert {run.fingerprint: run for run in store.runs()} == before
+
+
+def test_status_and_report_read_the_store(finished: Path) -> None:
+    status = laddernet("study", "status", "--out", "s", cwd=finished)
+    assert status.code == 0
+    assert "4 runs: 4 done, 0 running, 0 waiting, 0 failed" in status.out
+    table = (finished / "s" / "table.md").read_bytes()
+    (finished / "s" / "table.md").unlink()
+    assert laddernet("report", "--out", "s", cwd=finished).code == 0
+    assert (finished / "s" / "table.md").read_bytes() == table
+
+
+def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import jax.numpy as jnp\n"
+        "from laddernet.combinators import Combinator, PerUnit, initially\n"
+        "class Bad(Combinator):\n"
+        "    w: PerUnit = initially(1.0)\n"
+        "    def __call__(self, z_tilde, u):\n"
+        "        return self.w * jnp.log(-1 - u * u)\n"
+    )
+    few = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--seeds", "1", "--epochs", "1", "--out", "s")
+    done = laddernet("study", "--models", "bad.py:Bad,baseline", *few, "--jobs", "1", cwd=tmp_path)
+    assert done.code == 1
+    assert "bad.py:Bad, 40 labels, seed 1: In epoch 1, step 1" in done.err
+    store = Store.open(tmp_path / "s" / "study.db")
+    assert store.counts() == {"waiting": 0, "running": 0, "done": 1, "failed": 1}
+    again = laddernet("study", "--models", "bad.py:Bad,baseline", *few, cwd=tmp_path)
+    assert again.code == 1
+    assert [run.attempts for run in store.runs(status="failed")] == [1]
+    store.retry_failed()
+    assert store.counts()["waiting"] == 1
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in listed.stdout.split()]
+
+
+def start(cwd: Path) -> subprocess.Popen[bytes]:
+    arguments = [sys.executable, "-m", "laddernet", "study", *LONG]
+    return subprocess.Popen(
+        arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    undisturbed.mkdir()
+    disturbed.mkdir()
+    assert laddernet("study", *LONG, cwd=undisturbed).code == 0
+
+    rng = random.Random(20)
+    kills = 0
+    driver = start(disturbed)
+    ends = time.monotonic() + PATIENCE
+    while kills < 20:
+        assert time.monotonic() < ends
+        time.sleep(rng.uniform(0.3, 2.5))
+        workers = children(driver.pid)
+        if driver.poll() is not None:
+            assert driver.returncode == 0, driver.stderr and driver.stderr.read()
+            # All was done before the twentieth kill: forget one run, as a crash before its end would have.
+            forget_one(disturbed / "s")
+            driver = start(disturbed)
+        elif workers and rng.random() < 0.75:
+            os.kill(rng.choice(workers), signal.SIGKILL)
+            kills += 1
+        else:
+            driver.kill()
+            driver.wait()
+            driver = start(disturbed)
+            kills += 1
+    assert driver.wait(PATIENCE) == 0, driver.stderr and driver.stderr.read()
+    for name in ("table.csv", "table.md", "table.tex"):
+        assert (disturbed / "s" / name).read_bytes() == (undisturbed / "s" / name).read_bytes()
+    store = Store.open(disturbed / "s" / "study.db")
+    assert store.counts() == {"waiting": 0, "running": 0, "done": 8, "failed": 0}
+    assert len(list((disturbed / "s" / "runs").iterdir())) == 8
+
+
+def forget_one(folder: Path) -> None:
+    store = Store.open(folder / "study.db")
+    run = store.runs()[0]
+    store.close()
+    import shutil
+    import sqlite3
+
+    with sqlite3.connect(folder / "study.db") as file:
+        file.execute("UPDATE laddernet_runs SET status = 'waiting' WHERE fingerprint = ?", (run.fingerprint,))
+    shutil.rmtree(next(folder.glob(f"runs/*{run.fingerprint[:8]}")))
+
+
+def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
+    driver = start(tmp_path)
+    ends = time.monotonic() + PATIENCE
+    while not (workers := children(driver.pid)):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    driver.kill()
+    driver.wait()
+    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in workers):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+# --- Plans ------------------------------------------------------------------------------------------------------
+
+
+def tiny(**changes: object) -> dict:
+    what = PRESETS["demo"].__class__("", "digits", (40,), seeds=2, epochs=2, models=("vanilla", "linear"))
+    return plan(digits(), what, **{"hidden": (8, 4), **changes})
+
+
+def test_the_paper_preset_is_table_1() -> None:
+    paper = preset("paper")
+    assert (paper.data, paper.labels, paper.seeds, paper.epochs) == ("mnist", (100, 1000, 60000), 10, 150)
+    assert len(paper.models) == 20
+
+
+def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
+    first = tiny()
+    keep_plan(tmp_path, first, store=None, command="one")
+    vanilla = {f: c for f, c in tiny(noise=0.1).items() if c.model == "vanilla"}
+    keep_plan(tmp_path, vanilla, store=None, command="two")
+    held, store, command = read_plan(tmp_path)
+    assert (store, command) == (None, "two")
+    assert held == {**{f: c for f, c in first.items() if c.model == "linear"}, **vanilla}
+
+
+def test_the_estimate_grows_with_what_is_left() -> None:
+    few, many = (Status(tiny(batch_size=batch), []) for batch in (400, 100))
+    assert 0 < estimate(few, (64, 8, 4, 10), 1198, 1) < estimate(many, (64, 8, 4, 10), 100 * 1198, 1)
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("study", "papr"), "There is no preset 'papr'; give one of demo"),
+        (("study", "--seeds", "0"), "A study of 0 seeds has no runs; give 1 or more."),
+        (("study", "--jobs", "0"), "--jobs is 0; it must be 1 or more."),
+        (("study", "--labels", "ten"), "--labels has 'ten' where whole numbers should be"),
+        (("study", "--models", "vanila"), "vanilla"),
+        (("study", "--data", "cifar"), "cifar"),
+        (("study", "--store", "postgresql://nobody@127.0.0.1:1/x"), "Cannot use the store postgresql://nobody@127.0"),
+        (("study", "status"), "--out is missing; name the study's folder."),
+        (("study", "status", "--out", "."), "holds no study; name the --out of a study."),
+        (("report", "--out", "."), "holds no study; name the --out of a study."),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    ended = laddernet(*arguments, cwd=tmp_path)
+    assert ended.code == 2
+    assert sentence in ended.err
+    assert "Traceback" not in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
+
+
+def test_a_foreign_store_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("not a database")
+    ended = laddernet("study", "--store", "notes.db", cwd=tmp_path)
+    assert ended.code == 2
+    assert (tmp_path / "notes.db").read_text() == "not a database"
+
+
+def test_a_damaged_plan_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(InputError, match="is not a plan of this version"):
+        read_plan(tmp_path)
