@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from postgres import fresh_schema, server  # noqa: F401  (fixtures)
 
 if TYPE_CHECKING:
     from support import Finished

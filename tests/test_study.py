@@ -5,13 +5,16 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from support import digits, laddernet
 
 from laddernet.errors import InputError
@@ -109,8 +112,8 @@ def children(pid: int) -> list[int]:
     return [int(line) for line in listed.stdout.split()]
 
 
-def start(cwd: Path) -> subprocess.Popen[bytes]:
-    arguments = [sys.executable, "-m", "laddernet", "study", *LONG]
+def start(cwd: Path, options: tuple[str, ...] = LONG) -> subprocess.Popen[bytes]:
+    arguments = [sys.executable, "-m", "laddernet", "study", *options]
     return subprocess.Popen(
         arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -155,9 +158,6 @@ def forget_one(folder: Path) -> None:
     store = Store.open(folder / "study.db")
     run = store.runs()[0]
     store.close()
-    import shutil
-    import sqlite3
-
     with sqlite3.connect(folder / "study.db") as file:
         file.execute("UPDATE laddernet_runs SET status = 'waiting' WHERE fingerprint = ?", (run.fingerprint,))
     shutil.rmtree(next(folder.glob(f"runs/*{run.fingerprint[:8]}")))
@@ -174,6 +174,32 @@ def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
     while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in workers):
         assert time.monotonic() < ends
         time.sleep(0.1)
+
+
+def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fresh_schema: sa.URL) -> None:
+    store_name = fresh_schema.render_as_string(hide_password=False)
+    options = (*LONG, "--epochs", "10", "--jobs", "1", "--store", store_name)
+    drivers = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        drivers.append(start(tmp_path / name, options))
+    for driver in drivers:
+        assert driver.wait(PATIENCE) == 0, driver.stderr and driver.stderr.read()
+    runs = Store.open(store_name).runs()
+    assert [(run.status, run.attempts) for run in runs] == [("done", 1)] * 8
+    tables = [(tmp_path / name / "s" / "table.csv").read_bytes() for name in ("one", "two")]
+    assert tables[0] == tables[1]
+    folders = [len(list((tmp_path / name / "s" / "runs").glob("*"))) for name in ("one", "two")]
+    assert sum(folders) == 8
+    assert laddernet("study", "status", "--out", "s", cwd=tmp_path / "one").code == 0  # the address is in study.json
+
+
+def test_a_password_is_not_kept(tmp_path: Path, finished: Path, fresh_schema: sa.URL) -> None:
+    address = fresh_schema.set(password="geheim").render_as_string(hide_password=False)
+    done = laddernet("study", *SMALL, "--models", "baseline", "--seeds", "1", "--store", address, cwd=tmp_path)
+    assert done.code == 0, done.err
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
+    assert not kept
 
 
 # --- Plans ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from laddernet.study.driver import drive
 from laddernet.study.executors import LocalExecutor
 from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, whole_numbers
 from laddernet.study.status import Status, duration, estimate
-from laddernet.study.store import Store
+from laddernet.study.store import Store, has_no_password
 
 _out = Console()
 _err = Console(stderr=True)
@@ -84,8 +84,9 @@ def study(
     if dry_run:
         return
 
-    named = store_name if store_name and "@" not in store_name else None  # no password goes into a file
-    keep_plan(folder, configs, store=named, command=shlex.join(command))
+    public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
+    hidden_command = [public or "…" if part == store_name else part for part in command]
+    keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
     executor = LocalExecutor(slots, folder / "workers.log")
     try:
         with _shown(lambda: Status.of(store, configs), slots) as on_change:
@@ -94,7 +95,7 @@ def study(
                 configs,
                 executor,
                 folder,
-                command=command,
+                command=hidden_command,
                 checkpoint_every=checkpoint_every,
                 on_change=on_change,
             )

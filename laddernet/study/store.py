@@ -327,6 +327,15 @@ def _url(text: str) -> sa.URL:
     return url
 
 
+def has_no_password(where: str) -> bool:
+    """Whether an address may be shown and kept.
+
+    >>> has_no_password("study.db"), has_no_password("postgresql://me:secret@host/studies")
+    (True, False)
+    """
+    return "://" not in where or not (_url(where).password or "password" in _url(where).query)
+
+
 def _open_server(url: sa.URL) -> sa.Engine:
     url = url.set(drivername="postgresql+psycopg", query={"connect_timeout": "10", **url.query})
     try:
