@@ -15,12 +15,12 @@ from rich.live import Live
 
 from laddernet.data import load
 from laddernet.errors import InputError
-from laddernet.files import write_atomic, writing
+from laddernet.files import writing
 from laddernet.models import find
-from laddernet.study import tables
 from laddernet.study.driver import drive
 from laddernet.study.executors import LocalExecutor
 from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, whole_numbers
+from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
 from laddernet.study.store import Store, has_no_password
 
@@ -104,37 +104,17 @@ def study(
         print(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}", file=sys.stderr)
         sys.stderr.flush()
         os._exit(130)
-    failed = write_report(folder, store)
-    if failed:
+    if write_report(folder, store, _out, html=True):
         raise typer.Exit(1)
 
 
 def report(
     folder: Annotated[Path, typer.Option("--out", help="The study's folder.")],
     store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
+    html: Annotated[bool, typer.Option("--html", help="Write the page report.html too.")] = False,
 ) -> None:
-    """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX."""
-    write_report(folder, _open(folder, store_name))
-
-
-def write_report(folder: Path, store: Store) -> int:
-    """Print the table and write table.md, table.csv and table.tex; return how many runs failed."""
-    configs, _, _ = read_plan(folder)
-    status = Status.of(store, configs)
-    table = status.table()
-    for end, text in (
-        ("md", tables.to_markdown(table)),
-        ("csv", tables.to_csv(table)),
-        ("tex", tables.to_latex(table)),
-    ):
-        write_atomic(folder / f"table.{end}", text.encode())
-    _out.print(tables.to_rich(table))
-    _out.print(f"Written to {folder}/table.md, .csv and .tex.", highlight=False, markup=False)
-    for run in status.runs:
-        if run.status == "failed":
-            config = configs[run.fingerprint]
-            print(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}", file=sys.stderr)
-    return status.count("failed")
+    """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX, and as a page."""
+    write_report(folder, _open(folder, store_name), _out, html=html)
 
 
 def _asked(

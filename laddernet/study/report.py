@@ -1,0 +1,103 @@
+"""What a study comes to: the table in the terminal and in files, and the page."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jax
+from rich.console import Console
+
+from laddernet.data import Dataset, load
+from laddernet.errors import InputError
+from laddernet.files import write_atomic
+from laddernet.run import default_folder, load_run
+from laddernet.study import tables
+from laddernet.study.page import PageData, Pictures, RunData, page
+from laddernet.study.pictures import combinator_surfaces, denoising
+from laddernet.study.plan import cell, read_plan
+from laddernet.study.status import Status
+from laddernet.study.store import Run, Store
+from laddernet.training import Config
+
+
+def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:
+    """Print the table and write it as files, the page too if asked for; return how many runs failed."""
+    configs, _, command = read_plan(folder)
+    status = Status.of(store, configs, history=html)
+    table = status.table()
+    written = {
+        "table.md": tables.to_markdown(table),
+        "table.csv": tables.to_csv(table),
+        "table.tex": tables.to_latex(table),
+    }
+    if html:
+        written["report.html"] = page(_page_data(folder, status, table, command))
+    for name, text in written.items():
+        write_atomic(folder / name, text.encode())
+    out.print(tables.to_rich(table))
+    out.print(f"Written to {folder}: {', '.join(written)}", highlight=False, markup=False, soft_wrap=True)
+    for run in status.runs:
+        if run.status == "failed":
+            config = configs[run.fingerprint]
+            print(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}", file=sys.stderr)
+    return status.count("failed")
+
+
+def _page_data(folder: Path, status: Status, table: tables.Table, command: str) -> PageData:
+    dataset = load(table.data)
+    pictures = []
+    drawn: set[tables.Key] = set()
+    for run in status.runs:  # in the order of seeds: the first whose weights are at hand stands for its cell
+        config = status.configs[run.fingerprint]
+        if run.status == "done" and cell(config) not in drawn:
+            found = _pictures(folder, run, config, dataset)
+            if found is not None:
+                pictures.append(found)
+                drawn.add(cell(config))
+    return PageData(
+        title=f"Ladder Networks on {table.data}",
+        data=table.data,
+        created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        command=command,
+        table=table,
+        runs=[_run_data(run, status.configs[run.fingerprint]) for run in status.runs],
+        pictures=pictures,
+    )
+
+
+def _run_data(run: Run, config: Config) -> RunData:
+    result = run.result or {}
+    return RunData(
+        run.fingerprint,
+        config.model,
+        config.labels,
+        config.seed,
+        run.status,
+        error=result.get("test_error"),
+        seconds=result.get("seconds"),
+        config=run.config,
+        environment=run.environment or {},
+        history=run.history or (),
+        message=run.error,
+    )
+
+
+def _pictures(folder: Path, run: Run, config: Config, dataset: Dataset) -> Pictures | None:
+    """What a run learned, if its folder is on this machine and it has a decoder."""
+    try:
+        _, trained = load_run(folder / default_folder(config))
+    except InputError:
+        return None
+    if not trained.ladder.decoder:
+        return None
+    return Pictures(
+        run.fingerprint,
+        combinator_surfaces(trained.ladder),
+        denoising(
+            trained.ladder,
+            dataset.x_test[:100],
+            config.noise,
+            key=jax.random.key(config.seed),
+            image_shape=dataset.image_shape,
+        ),
+    )
