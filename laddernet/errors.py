@@ -7,3 +7,7 @@ class InputError(ValueError):
 
 class DivergedError(RuntimeError):
     """A run whose cost or weights became NaN or infinite: one sentence that says when, and what went first."""
+
+
+class BusyError(InputError):
+    """Another process is at work on the same run."""

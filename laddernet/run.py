@@ -27,7 +27,7 @@ import safetensors.numpy
 
 from laddernet import checkpoint
 from laddernet.data import TrainingData
-from laddernet.errors import InputError
+from laddernet.errors import BusyError, InputError
 from laddernet.files import reading, write_atomic, writing
 from laddernet.ladder import Ladder, statistics
 from laddernet.models import Model, find
@@ -188,7 +188,7 @@ def _alone(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise InputError(
+                raise BusyError(
                     f"Another process is training in {folder}; wait for it or choose another --out."
                 ) from error
         yield

@@ -1,6 +1,7 @@
 """A study end to end: real worker processes, killed and interrupted, and the table that must come out the same."""
 
 import csv
+import fcntl
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from laddernet.errors import InputError
 from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan
 from laddernet.study.status import Status, estimate
 from laddernet.study.store import Store
+from laddernet.study.worker import perform
 
 MODELS = "baseline,vanilla"
 SETTINGS = ("--models", MODELS, "--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--out", "s")
@@ -200,6 +203,15 @@ def test_a_password_is_not_kept(tmp_path: Path, finished: Path, fresh_schema: sa
     assert done.code == 0, done.err
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
     assert not kept
+
+
+def test_a_run_that_another_process_holds_is_tried_again_not_failed(tmp_path: Path) -> None:
+    config = next(iter(tiny().values()))
+    task = {"config": asdict(config), "folder": str(tmp_path / "r"), "command": ["x"], "checkpoint_every": 60.0}
+    (tmp_path / "r").mkdir()
+    with (tmp_path / "r" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert perform(json.loads(json.dumps(task)), lambda record: None)["event"] == "lost"
 
 
 # --- Plans ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -45,7 +46,7 @@ def _hear(tasks: "queue.Queue[str]") -> None:
 def perform(task: dict[str, Any], on_epoch: Callable[[Event], None]) -> Event:
     """Train the run of a task in its folder, and say how it ended."""
     from laddernet.data import training_data
-    from laddernet.errors import DivergedError, InputError
+    from laddernet.errors import BusyError, DivergedError, InputError
     from laddernet.run import environment, read_metrics, run
     from laddernet.study.plan import config_from_json
     from laddernet.training import on_device
@@ -67,6 +68,9 @@ def perform(task: dict[str, Any], on_epoch: Callable[[Event], None]) -> Event:
             on_epoch=on_epoch,
         )
         return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
+    except BusyError as error:  # a worker whose driver was killed has not ended yet
+        time.sleep(2)
+        return {"event": "lost", "error": str(error)}
     except (InputError, DivergedError) as error:
         return {"event": "failed", "error": str(error)}
     except Exception as error:  # whatever goes wrong with one run must not stop the others
