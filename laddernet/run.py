@@ -7,7 +7,6 @@ The folder holds ``config.json``, ``command.txt``, ``environment.json``, ``metri
 import csv
 import io
 import json
-import os
 import platform
 import shlex
 import sys
@@ -31,7 +30,7 @@ from laddernet.errors import BusyError, InputError
 from laddernet.files import reading, write_atomic, writing
 from laddernet.ladder import Ladder, statistics
 from laddernet.models import Model, find
-from laddernet.training import Config, Record, Trained, train
+from laddernet.training import Config, Record, Trained, cores, train
 
 
 def default_folder(config: Config) -> Path:
@@ -107,11 +106,10 @@ def run(
 def load_run(folder: Path) -> tuple[Config, Trained]:
     """What a finished run was asked and what it learned; the history stays in ``metrics.csv``."""
     held = _read_json(folder / "config.json")
-    settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in held.items()}
     weights = folder / "weights.safetensors"
     arrays = checkpoint.read_arrays(weights)
     try:
-        config = Config(**settings)
+        config = Config.from_json(held)
         first, last = (arrays[f"ladder.encoder.{l}.W"] for l in (0, len(config.hidden)))
         sizes = (first.shape[0], *config.hidden, last.shape[1])
     except (TypeError, KeyError, IndexError) as error:
@@ -133,7 +131,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
         "packages": {name: metadata.version(name) for name in packages},
     }

@@ -56,6 +56,12 @@ class Config:
     labelled_batch_size: int
     seed: int
 
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Config":
+        """The configuration that JSON holds, where tuples have become lists."""
+        settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**settings)
+
     @property
     def fingerprint(self) -> str:
         """A name for what is computed: the same for the same configuration, different for any other."""
@@ -298,14 +304,18 @@ def _predict(ladder: Ladder, known: Statistics, x: Float[Array, "rows features"]
 # --- Around them ----------------------------------------------------------------------------------------------
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def keep_compiled_programs() -> None:
     """Let a network that was compiled once on this machine start at once the next time.
 
     A program is compiled for a number of cores, which JAX leaves out of its key in the cache: each number has its own.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        folder = cache_folder() / "xla" / f"{cores}-cores"
+        folder = cache_folder() / "xla" / f"{cores()}-cores"
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
 
 

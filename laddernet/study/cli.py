@@ -23,6 +23,7 @@ from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_
 from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
 from laddernet.study.store import Store, has_no_password
+from laddernet.training import cores
 
 _out = Console()
 _err = Console(stderr=True)
@@ -61,7 +62,7 @@ def study(
     asked = _asked(preset(what), models, labels, seeds, epochs, data_name)
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs is {jobs}; it must be 1 or more.")
-    slots = jobs or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    slots = jobs or cores()
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
     sizes = None if hidden is None else whole_numbers("hidden", hidden)

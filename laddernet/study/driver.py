@@ -10,12 +10,13 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from laddernet.run import default_folder
 from laddernet.study.executors import Event, Executor, Task
-from laddernet.study.plan import config_from_json, shape
+from laddernet.study.plan import shape
 from laddernet.study.store import Run, Store
 from laddernet.training import Config
 
@@ -39,7 +40,7 @@ def drive(
     """
     owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     _release_dead(store)
-    store.add({fingerprint: dict(_json(config)) for fingerprint, config in configs.items()})
+    store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
     running: dict[int, Run] = {}
     progress: dict[str, dict[str, Any] | None] = {}
     shapes: dict[int, tuple[Any, ...]] = {}  # what each slot compiled last
@@ -90,7 +91,7 @@ def _claim(
 
 
 def _task(run: Run, folder: Path, command: list[str], checkpoint_every: float) -> Task:
-    where = folder / default_folder(config_from_json(run.config))
+    where = folder / default_folder(Config.from_json(run.config))
     return Task(run.fingerprint, run.config, str(where), command, checkpoint_every)
 
 
@@ -124,7 +125,3 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def _json(config: Config) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in config.__dict__.items()}

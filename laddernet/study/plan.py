@@ -74,22 +74,23 @@ def shape(config: Config) -> tuple[Any, ...]:
 _FILE = "study.json"
 
 
-def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> dict[str, Config]:
-    """Write what the folder's study consists of, now that these runs belong to it, and return all of them.
+def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> None:
+    """Write what the folder's study consists of, now that these runs belong to it.
 
-    Runs of an earlier command stay, so that models and seeds can be added; but not those of a cell that is now to be
-    computed with other settings, for a table must not mix them.
+    Runs of an earlier command stay, so that models and seeds can be added; but not those of other data, nor of a cell
+    that is now to be computed with other settings, for a table must not mix them.
     """
-    kept = read_plan(folder)[0] if (folder / _FILE).exists() else {}
-    now = {(config.data, *cell(config)): replace(config, seed=0) for config in configs.values()}
-    for fingerprint, config in kept.items():
-        if now.get((config.data, *cell(config)), replace(config, seed=0)) != replace(config, seed=0):
-            continue
-        if config.data == next(iter(configs.values())).data:
-            configs = {fingerprint: config, **configs}
-    held = {"store": store, "command": command, "runs": [asdict(config) for config in configs.values()]}
+    earlier = read_plan(folder)[0] if (folder / _FILE).exists() else {}
+    data = {config.data for config in configs.values()}
+    settings = {cell(config): replace(config, seed=0) for config in configs.values()}
+    kept = {
+        fingerprint: config
+        for fingerprint, config in earlier.items()
+        if config.data in data and settings.get(cell(config), replace(config, seed=0)) == replace(config, seed=0)
+    }
+    runs = [asdict(config) for config in {**kept, **configs}.values()]
+    held = {"store": store, "command": command, "runs": runs}
     write_atomic(folder / _FILE, (json.dumps(held, indent=1, ensure_ascii=False) + "\n").encode())
-    return configs
 
 
 def read_plan(folder: Path) -> tuple[dict[str, Config], str | None, str]:
@@ -101,18 +102,12 @@ def read_plan(folder: Path) -> tuple[dict[str, Config], str | None, str]:
         text = path.read_text("utf-8")
     try:
         held = json.loads(text)
-        configs = [config_from_json(values) for values in held["runs"]]
+        configs = [Config.from_json(values) for values in held["runs"]]
         return {config.fingerprint: config for config in configs}, held["store"], held["command"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path} is not a plan of this version of laddernet ({error}); choose another --out."
         ) from error
-
-
-def config_from_json(values: dict[str, Any]) -> Config:
-    """The configuration that JSON holds, where tuples have become lists."""
-    settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-    return Config(**settings)
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

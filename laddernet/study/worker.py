@@ -48,11 +48,10 @@ def perform(task: dict[str, Any], on_epoch: Callable[[Event], None]) -> Event:
     from laddernet.data import training_data
     from laddernet.errors import BusyError, DivergedError, InputError
     from laddernet.run import environment, read_metrics, run
-    from laddernet.study.plan import config_from_json
-    from laddernet.training import on_device
+    from laddernet.training import Config, on_device
 
     try:
-        config = config_from_json(task["config"])
+        config = Config.from_json(task["config"])
         dataset = _dataset(config.data)
         data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
         folder = Path(task["folder"])
