@@ -18,7 +18,7 @@ The class can then stand wherever a model's id can.
 
 import dataclasses
 from abc import abstractmethod
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import equinox as eqx
@@ -214,12 +214,10 @@ class MLP(Combinator):
         hidden: tuple[int, ...],
         inputs: int = 2,
     ) -> None:
-        sizes = (inputs, *hidden, 1)
-        keys = jax.random.split(key, len(sizes) - 1)
-        shapes = list(pairwise(sizes))
-        self.weights = tuple(
-            jnp.asarray(eta) * normal(k, (*shape, units)) for k, shape in zip(keys, shapes, strict=True)
-        )
+        shapes = list(pairwise((inputs, *hidden, 1)))
+        ends = list(accumulate(a * b for a, b in shapes))
+        drawn = jnp.split(jnp.asarray(eta) * normal(key, (ends[-1], units)), ends[:-1])
+        self.weights = tuple(rows.reshape(*shape, units) for rows, shape in zip(drawn, shapes, strict=True))
         self.biases = tuple(jnp.zeros((outputs, units)) for _, outputs in shapes)
 
     def inputs(self, z_tilde: Layer, u: Layer) -> list[Layer]:

@@ -4,10 +4,11 @@ Rows are examples, so the paper's W·h is ``h @ W`` here. Layers are numbered as
 L the top; lists indexed by layer have L + 1 entries.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import equinox as eqx
 import jax
@@ -76,8 +77,9 @@ class Ladder(eqx.Module):
 
 
 def _weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, int]]) -> list[Float[Array, "fan_in fan_out"]]:
-    keys = jax.random.split(key, len(shapes))
-    return [normal(k, shape) / shape[0] ** 0.5 for k, shape in zip(keys, shapes, strict=True)]
+    ends = list(accumulate(math.prod(shape) for shape in shapes))
+    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])  # one draw for all: it is compiled but once
+    return [flat.reshape(shape) / shape[0] ** 0.5 for flat, shape in zip(drawn, shapes, strict=True)]
 
 
 def draw_noise(model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray) -> Noise:

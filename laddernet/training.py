@@ -30,9 +30,10 @@ from laddernet.errors import DivergedError
 from laddernet.files import cache_folder
 from laddernet.ladder import Ladder, Noise, Statistics, draw_noise, forward, predict_logits, statistics
 from laddernet.models import Model, find
+from laddernet.noise import permutations
 
 # What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
-REVISION = 2
+REVISION = 3
 
 Record = dict[str, Any]
 
@@ -96,14 +97,15 @@ def train(
     checkpoint_every: float = 60.0,
     on_resume: Callable[[list[Record]], None] = lambda history: None,
     on_epoch: Callable[[Record], None] = lambda record: None,
+    on_checkpoint: Callable[[], None] = lambda: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
 ) -> Trained:
     """Train to the end, from the newest whole checkpoint in ``folder`` if there is one.
 
     ``monitor`` are test rows whose error is recorded beside the validation error and decides nothing; both are
     measured every ``evaluate_every`` epochs and after the last. ``checkpoint_every`` is in seconds. ``on_resume``
-    hears the records of the epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a
-    checkpoint could not be used.
+    hears the records of the epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_checkpoint`` that one was
+    written, ``on_notice`` why one could not be used.
     """
     check_finite(data.x_unlabelled, "the training rows")
     model = find(config.model)
@@ -153,6 +155,7 @@ def train(
         due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
         if folder is not None and due:
             checkpoint.save(folder, epoch, state, fingerprint=config.fingerprint, history=history)
+            on_checkpoint()
             saved = time.monotonic()
         on_epoch(record)
     return Trained(state[0], _statistics(state[0], x_seen), history)
@@ -286,9 +289,8 @@ def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: i
     [0, 0, 1, 1, 2, 2, 3, 3]
     """
     passes = count // n if count % n == 0 else (count + n - 2) // n + 1
-    keys = jax.vmap(lambda p: jax.random.fold_in(key, p))(first_pass + jnp.arange(passes))
-    order = jax.vmap(lambda k: jax.random.permutation(k, n))(keys).reshape(-1)
-    return jax.lax.dynamic_slice_in_dim(order, offset, count)
+    order = permutations(key, jnp.uint32(first_pass) + jnp.arange(passes, dtype=jnp.uint32), n)
+    return jax.lax.dynamic_slice_in_dim(order.reshape(-1), offset, count)
 
 
 @jax.jit

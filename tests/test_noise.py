@@ -13,7 +13,7 @@ from scipy import stats
 from laddernet import noise
 from laddernet.ladder import draw_noise
 from laddernet.models import find
-from laddernet.noise import normal
+from laddernet.noise import normal, permutations
 
 KEY = jax.random.key(2016)
 draw = jax.jit(normal, static_argnums=1)
@@ -33,12 +33,13 @@ def rotate(word: Any, turn: int) -> Any:
     [  # the known answers of Random123 for 13 rounds
         ((0, 0), (0, 0), (0x9D1C5EC6, 0x8BD50731)),
         ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0), None),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), None),
     ],
 )
 def test_the_words_are_those_of_threefry(
     key: tuple[int, int], counter: tuple[int, int], expected: tuple[int, int] | None
 ) -> None:
-    words = noise._threefry(jnp.array(key, jnp.uint32), jnp.array(counter[0], jnp.uint32))
+    words = noise._threefry(jnp.array(key, jnp.uint32), *jnp.array(counter, jnp.uint32))
     k = [np.uint32(key[0]), np.uint32(key[1]), np.uint32(key[0] ^ key[1] ^ 0x1BD11BDA)]
     with np.errstate(over="ignore"):
         a: Any = np.uint32(counter[0]) + k[0]
@@ -55,7 +56,7 @@ def test_the_words_are_those_of_threefry(
 def test_a_number_is_box_and_mullers_of_its_two_words(million: np.ndarray) -> None:
     first, second = (
         np.asarray(word).astype(np.float64)
-        for word in noise._threefry(jax.random.key_data(KEY), jnp.arange(million.size, dtype=jnp.uint32))
+        for word in noise._threefry(jax.random.key_data(KEY), jnp.arange(million.size, dtype=jnp.uint32), jnp.uint32(0))
     )
     radius = np.sqrt(-2 * np.log((first // 512 + 0.5) / 2**23))
     expected = radius * np.cos(2 * np.pi * second / 2**32)
@@ -119,6 +120,20 @@ def test_a_draw_depends_on_key_and_position_alone() -> None:
 @pytest.mark.parametrize("first", [0, 2**32 - 512, 2**32 - 1])
 def test_the_ends_of_the_radius_are_finite(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     words = (jnp.full(2, first, jnp.uint32), jnp.array([0, 2**31], jnp.uint32))
-    monkeypatch.setattr(noise, "_threefry", lambda key, position: words)
+    monkeypatch.setattr(noise, "_threefry", lambda key, low, high: words)
     expected = np.sqrt(-2 * np.log((first // 512 + 0.5) / 2**23)) * np.array([1, -1])
     np.testing.assert_allclose(normal(KEY, (2,)), expected, atol=1e-5)
+
+
+def test_every_order_of_the_rows_is_as_likely_as_any_other_whatever_came_before() -> None:
+    orders = np.asarray(permutations(KEY, jnp.arange(48_000, dtype=jnp.uint32), 4))
+    codes = np.unique(orders @ [64, 16, 4, 1], return_inverse=True)[1]
+    assert stats.chisquare(np.bincount(codes, minlength=24)).pvalue > 1e-3
+    following = np.histogram2d(codes[:-1], codes[1:], bins=24)[0]
+    assert stats.chi2_contingency(following).pvalue > 1e-3
+
+
+def test_a_long_shuffle_leaves_no_row_near_its_place() -> None:
+    orders = np.asarray(permutations(KEY, jnp.arange(4, dtype=jnp.uint32), 60_000)).astype(np.float64)
+    correlation = np.corrcoef([np.arange(60_000), *orders])[~np.eye(5, dtype=bool)]
+    assert np.abs(correlation).max() < 4.5 / np.sqrt(60_000)
