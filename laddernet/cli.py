@@ -22,14 +22,17 @@ from laddernet.models import MODELS
 from laddernet.progress import epochs_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
-from laddernet.study.cli import report, study
+from laddernet.study.cli import RECIPE, TUNED, report, study
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
+from laddernet.tune.cli import tune
+from laddernet.tuned import choice
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 out = Console()
 err = Console(stderr=True)
 app.command()(study)
 app.command()(report)
+app.command()(tune)
 
 
 def main() -> None:
@@ -123,22 +126,28 @@ def train(
         str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")
     ] = "vanilla",
     seed: Annotated[int, typer.Option(help="Fixes initial values, noise, order and which rows are labelled.")] = 0,
-    epochs: Annotated[int, typer.Option(help="Passes over the unlabelled rows.")] = 150,
+    recipe: Annotated[str, typer.Option(help=RECIPE)] = "paper",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows. [default: recipe's]")] = None,
     decay_epochs: Annotated[
-        int | None, typer.Option(help="Last epochs, with the learning rate falling to 0. [default: a third]")
+        int | None, typer.Option(help="Last epochs, with the learning rate falling to 0. [default: recipe's]")
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Noise std: one value, 'input,hidden', or one a layer. [default: published]")
+        str | None, typer.Option(help="Noise std: one value, 'input,hidden', or one a layer. [default: tuned]")
     ] = None,
     recon_weights: Annotated[
-        str | None, typer.Option(help="λ: one value, 'λ0,λ1,λ≥2', or one a layer. [default: published]")
+        str | None, typer.Option(help="λ: one value, 'λ0,λ1,λ≥2', or one a layer. [default: tuned]")
     ] = None,
-    eta: Annotated[float, typer.Option(help="Std of the initial weights of MLP and AMLP combinators.")] = 0.1,
+    eta: Annotated[
+        float | None, typer.Option(help="Std of the initial weights of MLP and AMLP combinators. [default: tuned]")
+    ] = None,
     hidden: Annotated[
         str | None, typer.Option(help="Hidden sizes, as in 1000,500,250. [default: the paper's for mnist]")
     ] = None,
-    learning_rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 0.002,
-    batch_size: Annotated[int, typer.Option(help="Unlabelled rows of a step.")] = 100,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Adam's learning rate. [default: tuned, or the recipe's]")
+    ] = None,
+    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
     labelled_batch_size: Annotated[int, typer.Option(help="Labelled rows of a step.")] = 100,
     validation: Annotated[
         int | None,
@@ -167,6 +176,7 @@ def train(
         noise=_numbers("noise", noise),
         recon_weights=_numbers("recon-weights", recon_weights),
         eta=eta,
+        recipe=recipe,
         epochs=epochs,
         decay_epochs=decay_epochs,
         learning_rate=learning_rate,
@@ -174,6 +184,7 @@ def train(
         labelled_batch_size=labelled_batch_size,
         validation=validation,
         seed=seed,
+        tuned=choice(tuned),
     )
     folder = out_folder or default_folder(config)
     data = on_device(training_data(dataset, config.labels, config.validation, config.seed))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def default_folder(config: Config) -> Path:
 def run(
     config: Config,
     data: TrainingData,
-    test: tuple[np.ndarray, np.ndarray],
+    test: tuple[np.ndarray, np.ndarray] | None,
     folder: Path,
     *,
     command: list[str],
@@ -51,11 +51,14 @@ def run(
     evaluate_every: int = 1,
     checkpoint_every: float = 60.0,
     on_epoch: Callable[[Record], None] = lambda record: None,
+    on_checkpoint: Callable[[], None] = lambda: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, Any]:
     """Train in ``folder``, resuming what an earlier attempt left there; a finished run is only read.
 
-    ``test`` are the rows and classes for the test error. Returns what ``result.json`` holds.
+    ``test`` are the rows and classes for the test error. If it is None, as in a search for hyperparameters, only the
+    validation error is wanted: there is no test error, and of the folder's files only the configuration, the metrics
+    and the result are written. Returns what ``result.json`` holds.
     """
     _claim(folder, config)
     with _alone(folder):
@@ -65,19 +68,26 @@ def run(
             result = _read_json(folder / "result.json")
             if result.get("fingerprint") != config.fingerprint:
                 raise InputError(f"{folder} holds this run as another version computed it; choose another --out.")
+            if test is not None and "test_error" not in result:
+                raise InputError(f"{folder} holds a run of a search, without a test error; choose another --out.")
             checkpoint.remove(folder / "checkpoints")
             return result
         _write_json(folder / "config.json", asdict(config))
-        _write_json(folder / "environment.json", environment())
-        write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
+        if test is not None:
+            _write_json(folder / "environment.json", environment())
+            write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
         started = time.monotonic()
+        history: list[Record] = []
+        written = 0.0
 
         def after_epoch(record: Record) -> None:
+            nonlocal written
             history.append(record)
-            write_atomic(folder / "metrics.csv", metrics_csv(history))
+            if time.monotonic() - written >= 1:  # for who watches; a disk may need longer than a short epoch
+                write_atomic(folder / "metrics.csv", metrics_csv(history))
+                written = time.monotonic()
             on_epoch(record)
 
-        history: list[Record] = []
         trained = train(
             config,
             data,
@@ -87,13 +97,15 @@ def run(
             checkpoint_every=checkpoint_every,
             on_resume=history.extend,
             on_epoch=after_epoch,
+            on_checkpoint=on_checkpoint,
             on_notice=on_notice,
         )
-        weights = checkpoint.named_arrays({"ladder": trained.ladder, "statistics": trained.statistics})
-        write_atomic(folder / "weights.safetensors", safetensors.numpy.save(weights, {"format": "laddernet 1"}))
+        if test is not None:
+            weights = checkpoint.named_arrays({"ladder": trained.ladder, "statistics": trained.statistics})
+            write_atomic(folder / "weights.safetensors", safetensors.numpy.save(weights, {"format": "laddernet 1"}))
         write_atomic(folder / "metrics.csv", metrics_csv(trained.history))
         result = {
-            "test_error": trained.error(*test),
+            **({} if test is None else {"test_error": trained.error(*test)}),
             **{key: value for key, value in trained.history[-1].items() if key != "test_error"},
             "fingerprint": config.fingerprint,
             "seconds": round(time.monotonic() - started, 1),  # of this attempt
@@ -126,15 +138,20 @@ def _empty(model: Model, sizes: tuple[int, ...]) -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """What the result of a run may depend on besides its configuration."""
-    packages = ["laddernet", "jax", "jaxlib", "equinox", "optax", "numpy", "scikit-learn"]
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
-        "packages": {name: metadata.version(name) for name in packages},
+        "packages": dict(_versions()),
     }
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    packages = ["laddernet", "jax", "jaxlib", "equinox", "optax", "numpy", "scikit-learn"]
+    return tuple((name, metadata.version(name)) for name in packages)
 
 
 def metrics_csv(history: list[Record]) -> bytes:

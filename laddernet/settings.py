@@ -1,55 +1,91 @@
 """From what a user says to a complete :class:`Config`: defaults filled in, everything checked."""
 
 import math
+import os
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 
-from laddernet.data import Dataset, split
+from laddernet.data import Dataset, TrainingRows, split
 from laddernet.errors import InputError
 from laddernet.ladder import PAPER_HIDDEN
 from laddernet.models import AnyModel, Model, find
 from laddernet.training import Config
+from laddernet.tuned import lookup
 
 # λ(0), λ(1), λ(≥2) and noise that Rasmus et al. (2015) published for about this many labels.
-_PUBLISHED = {
+_PUBLISHED: dict[int, tuple[float, tuple[float, ...]]] = {
     100: (0.3, (1000.0, 10.0, 0.1)),
     1000: (0.2, (2000.0, 20.0, 0.1)),
     60000: (0.3, (1000.0, 1.0, 0.01)),
 }
 _INPUT_ONLY = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}
 _BASELINE_NOISE = 0.5
+_ETA = 0.1
 # λ(0) where the published value does harm. Without lateral connections the classes at the top would have to carry the
 # whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
 # 7.7, 7.6, 11.1, 40.1, 90.9 % validation error.
 _MEASURED = {"no-lateral": 1.0}
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How long to learn, and how fast."""
+
+    epochs: int
+    decay: Fraction  # the share of the epochs, the last, over which the learning rate falls to zero
+    learning_rate: float
+    batch_size: int
+
+
+# How the quick one was found, and what it costs: docs/training.md.
+RECIPES = {
+    "paper": Recipe(epochs=150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
+    "quick": Recipe(epochs=30, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200),
+}
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of this name."""
+    if name not in RECIPES:
+        raise InputError(f"There is no recipe {name!r}; give one of {', '.join(RECIPES)}.")
+    return RECIPES[name]
+
+
 def configure(
-    dataset: Dataset,
+    dataset: Dataset | TrainingRows,
     *,
     labels: int | Literal["all"] = 100,
     model: AnyModel = "vanilla",
     hidden: Sequence[int] | None = None,
     noise: float | Sequence[float] | None = None,
     recon_weights: float | Sequence[float] | None = None,
-    eta: float = 0.1,
-    epochs: int = 150,
+    eta: float | None = None,
+    recipe: str = "paper",
+    epochs: int | None = None,
     decay_epochs: int | None = None,
-    learning_rate: float = 0.002,
-    batch_size: int = 100,
+    learning_rate: float | None = None,
+    batch_size: int | None = None,
     labelled_batch_size: int = 100,
     validation: int | None = None,
     seed: int = 0,
+    tuned: bool | str | os.PathLike[str] = True,
 ) -> Config:
     """Check every setting, and fill in those that are None.
+
+    Noise, λ, η and learning rate that are None are those of ``tuned``: what ships with the package for this data set,
+    model and number of labels (True), or what a file holds. What is not there, or all of it (False), is the nearest
+    of what was published. Epochs and batch size that are None are those of the ``recipe``, and so is the learning
+    rate unless the recipe is the paper's, for which it may have been tuned.
 
     ``noise`` is one value, two (input, all layers above) or one for each layer from 0 to L; ``recon_weights`` is
     one, three (λ(0), λ(1), λ(≥2)) or one for each layer.
 
     >>> from laddernet.data import load
-    >>> config = configure(load("digits"), labels=100, hidden=[32], noise=0.3)
+    >>> config = configure(load("digits"), labels=100, hidden=[32], noise=0.3, tuned=False)
     >>> config.noise, config.recon_weights
     ((0.3, 0.3, 0.3), (1000.0, 10.0, 0.1))
     """
@@ -61,11 +97,19 @@ def configure(
     hidden = tuple(hidden) if hidden is not None else _hidden(dataset)
     if not hidden or any(n <= 0 for n in hidden):
         raise InputError(f"Hidden sizes {_text(hidden)} will not do; give one or more sizes above 0.")
-    published = _published(found, labels)
-    noise = _by_layer("noise", noise if noise is not None else published[0], len(hidden) + 2)
+    chosen = published(found, labels)
+    if tuned is not False:
+        chosen |= lookup(dataset.name, labels, found.id, None if tuned is True else tuned)
+    noise = _by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2)
     recon_weights = _by_layer(
-        "recon-weights", recon_weights if recon_weights is not None else published[1], len(hidden) + 2
+        "recon-weights", chosen["recon_weights"] if recon_weights is None else recon_weights, len(hidden) + 2
     )
+    eta = chosen["eta"] if eta is None else eta
+    followed = recipe_named(recipe)
+    if learning_rate is None:
+        learning_rate = chosen["learning_rate"] if recipe == "paper" else followed.learning_rate
+    epochs = followed.epochs if epochs is None else epochs
+    batch_size = followed.batch_size if batch_size is None else batch_size
     at_least_one = {
         "number of epochs": epochs,
         "batch size": batch_size,
@@ -75,7 +119,7 @@ def configure(
         if number < 1:
             raise InputError(f"The {name} is {number}; it must be 1 or more.")
     if decay_epochs is None:
-        decay_epochs = epochs // 3
+        decay_epochs = int(epochs * followed.decay)
     if not 0 <= decay_epochs <= epochs:
         raise InputError(f"{decay_epochs} decay epochs do not fit in {epochs}; give 0 to {epochs}.")
     if not 0 <= seed < 2**32:
@@ -103,21 +147,27 @@ def configure(
     )
 
 
-def _hidden(dataset: Dataset) -> tuple[int, ...]:
+def _hidden(dataset: Dataset | TrainingRows) -> tuple[int, ...]:
     """The paper's sizes for MNIST's 784 columns; a smaller network for a smaller input."""
     return PAPER_HIDDEN if dataset.n_features >= 784 else (256, 128, 64)
 
 
-def _published(model: Model, labels: int) -> tuple[float, tuple[float, ...]]:
+def published(model: Model, labels: int) -> dict[str, Any]:
+    """What is used where nothing was tuned: the published values for the nearest number of labels.
+
+    >>> published(find("first-recons"), 90)
+    {'noise': 0.3, 'recon_weights': [5000.0], 'eta': 0.1, 'learning_rate': 0.002}
+    """
     nearest = min(_PUBLISHED, key=lambda n: abs(math.log(n / max(labels, 1))))
     noise, recon_weights = _PUBLISHED[nearest]
     if model.combinator is None:
-        return _BASELINE_NOISE, recon_weights
-    if model.id in _MEASURED:
-        return noise, (_MEASURED[model.id],)
-    if model.reconstruction == "input":
-        return noise, (_INPUT_ONLY[nearest],)
-    return noise, recon_weights
+        noise = _BASELINE_NOISE
+    elif model.id in _MEASURED:
+        recon_weights = (_MEASURED[model.id],)
+    elif model.reconstruction == "input":
+        recon_weights = (_INPUT_ONLY[nearest],)
+    learning_rate = RECIPES["paper"].learning_rate
+    return {"noise": noise, "recon_weights": list(recon_weights), "eta": _ETA, "learning_rate": learning_rate}
 
 
 def _by_layer(name: str, values: float | Sequence[float], layers: int) -> tuple[float, ...]:

@@ -33,7 +33,9 @@ def test_a_combinator_of_ones_own_takes_under_fifteen_lines_and_trains() -> None
     assert len(names["trained"].history) == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/models.md", "docs/training.md", "docs/architecture.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", *(f"docs/{name}.md" for name in ("models", "training", "tuning", "architecture"))]
+)
 def test_links_between_documents_lead_somewhere(document: str) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text())
     missing = [target for target in targets if not (ROOT / document).parent.joinpath(target).exists()]

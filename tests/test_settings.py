@@ -15,7 +15,7 @@ from laddernet.training import Config
 
 
 def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_labels() -> None:
-    assert configure(digits()) == Config(
+    assert configure(digits(), tuned=False) == Config(
         data="digits",
         labels=100,
         validation=239,  # a sixth of 1437
@@ -33,6 +33,16 @@ def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_label
     )
 
 
+def test_a_recipe_gives_what_was_not_asked_for() -> None:
+    def shown(**asked: Any) -> tuple[float, ...]:
+        config = configure(digits(), recipe="quick", **asked)
+        return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size
+
+    assert shown() == (30, 21, 0.02, 200)
+    assert shown(epochs=10) == (10, 7, 0.02, 200)
+    assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, batch_size=7) == (9, 0, 0.1, 7)
+
+
 @pytest.mark.parametrize(
     ("model", "labels", "noise", "recon_weights"),
     [
@@ -47,7 +57,7 @@ def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_label
 def test_noise_and_weights_default_to_what_was_published_for_about_as_many_labels(
     model: str, labels: int, noise: float, recon_weights: tuple[float, ...]
 ) -> None:
-    config = tiny_config(model=model, labels=labels)
+    config = tiny_config(model=model, labels=labels, tuned=False)
     assert (config.noise, config.recon_weights) == ((noise,) * 4, recon_weights)
 
 
@@ -103,6 +113,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "negative epochs": ({"epochs": -4}, "The number of epochs is -4"),
     "more decay than epochs": ({"decay_epochs": 5}, "5 decay epochs do not fit in 4; give 0 to 4."),
     "negative decay": ({"decay_epochs": -1}, "-1 decay epochs do not fit"),
+    "a recipe that does not exist": ({"recipe": "fast"}, "There is no recipe 'fast'; give one of paper, quick."),
     "a batch of no rows": ({"batch_size": 0}, "The batch size is 0"),
     "a labelled batch of no rows": ({"labelled_batch_size": 0}, "The labelled batch size is 0"),
     "a negative seed": ({"seed": -1}, "The seed is -1; it must be from 0 to 4294967295."),
@@ -144,8 +155,8 @@ def test_settings_at_the_edge_will_do(change: dict[str, Any]) -> None:
 
 def test_the_fingerprint_is_the_same_in_every_process_and_version() -> None:
     # If this changes, every run that is under way or kept becomes another run.
-    expected = "66095c47cf32a225f509ce051ea8984978bf32a1c2a58116425d808b389add14"
-    assert configure(digits(), labels=40, hidden=(8, 4), epochs=4).fingerprint == expected
+    expected = "4dc753b3d100868ed7e197039292a82695d966c88598916dd108de7f65f9ef16"
+    assert configure(digits(), labels=40, hidden=(8, 4), epochs=4, tuned=False).fingerprint == expected
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Config)])

@@ -1,7 +1,7 @@
 """Data: digits and MNIST, verified, and the split of training rows: labelled, unlabelled, validation."""
 
 from laddernet.data.catalogue import DatasetInfo, fetch, known, load
-from laddernet.data.dataset import Dataset, check_finite
+from laddernet.data.dataset import Dataset, TrainingRows, check_finite
 from laddernet.data.splits import Split, TrainingData, split, training_data
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "DatasetInfo",
     "Split",
     "TrainingData",
+    "TrainingRows",
     "check_finite",
     "fetch",
     "known",

@@ -14,6 +14,24 @@ Classes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """A data set without its test rows: all that a search for hyperparameters is given."""
+
+    name: str
+    x_train: Inputs
+    y_train: Classes
+    classes: tuple[str, ...]
+
+    @property
+    def n_features(self) -> int:
+        return int(self.x_train.shape[1])
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows to learn from and rows to be judged by; `y` holds indices into `classes`.
 
@@ -46,6 +64,10 @@ class Dataset:
     @property
     def n_classes(self) -> int:
         return len(self.classes)
+
+    def training_rows(self) -> TrainingRows:
+        """Copies of the training rows, from which no view leads to the test rows."""
+        return TrainingRows(self.name, self.x_train.copy(), self.y_train.copy(), self.classes)
 
 
 def check_finite(x: NDArray[np.number[Any]], what: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laddernet.data.dataset import Classes, Dataset, Inputs
+from laddernet.data.dataset import Classes, Dataset, Inputs, TrainingRows
 from laddernet.errors import InputError
 
 Rows = NDArray[np.intp]
@@ -62,7 +62,7 @@ class TrainingData:
     n_classes: int
 
 
-def training_data(dataset: Dataset, n_labels: int, n_validation: int, seed: int) -> TrainingData:
+def training_data(dataset: Dataset | TrainingRows, n_labels: int, n_validation: int, seed: int) -> TrainingData:
     """The training rows of `dataset`, split as `seed` decides.
 
     >>> from laddernet.data import load

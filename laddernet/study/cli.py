@@ -1,5 +1,6 @@
 """The commands ``laddernet study`` and ``laddernet report``."""
 
+import csv
 import os
 import shlex
 import sys
@@ -10,25 +11,33 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import writing
 from laddernet.models import find
+from laddernet.settings import recipe_named
 from laddernet.study.driver import drive
-from laddernet.study.executors import LocalExecutor
+from laddernet.study.executors import Executor, LocalExecutor
 from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, whole_numbers
+from laddernet.study.ray_executor import RayExecutor
 from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
+from laddernet.study.storage import shown
 from laddernet.study.store import Store, has_no_password
 from laddernet.training import cores
+from laddernet.tuned import choice
 
 _out = Console()
 _err = Console(stderr=True)
 
 _STORE = "Where runs are recorded: a file, or a postgresql:// address that several drivers share. [default: in --out]"
+_STORAGE = "With ray: a folder that all nodes share or an fsspec address, for the runs' files. [default: --out]"
+
+RECIPE = "How to train: 'paper' (150 epochs, the published schedule), or 'quick' (30 faster ones)."
+TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
 
 
 def study(
@@ -36,16 +45,23 @@ def study(
     models: Annotated[str | None, typer.Option(help="Models, as in vanilla,linear,my.py:Mine. [default: all]")] = None,
     labels: Annotated[str | None, typer.Option(help="Numbers of labels, as in 100,1000,all.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, from 1 on.")] = None,
+    recipe: Annotated[str | None, typer.Option(help=RECIPE)] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows.")] = None,
     data_name: Annotated[str | None, typer.Option("--data", help="Data set: digits or mnist.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
-    batch_size: Annotated[int, typer.Option(help="Unlabelled rows of a step.")] = 100,
+    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
     validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
+    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The study's folder. [default: study-PRESET]")
     ] = None,
     store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
     jobs: Annotated[int | None, typer.Option(help="Runs at a time, sharing the cores. [default: one a core]")] = None,
+    executor_name: Annotated[str, typer.Option("--executor", help="Who trains: local, or ray, a cluster.")] = "local",
+    address: Annotated[str | None, typer.Option(help="With ray: the cluster, as host:port. [default: found]")] = None,
+    cpus_per_run: Annotated[int | None, typer.Option(help="With ray: the cores of a run. [default: 1]")] = None,
+    gpus_per_run: Annotated[float | None, typer.Option(help="With ray: GPUs of a run, 0.25 say. [default: 0]")] = None,
+    storage: Annotated[str | None, typer.Option(help=_STORAGE)] = None,
     checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
@@ -59,15 +75,15 @@ def study(
     if what == "status":
         _show_status(out_folder, store_name)
         return
-    asked = _asked(preset(what), models, labels, seeds, epochs, data_name)
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs is {jobs}; it must be 1 or more.")
-    slots = jobs or cores()
+    asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
     sizes = None if hidden is None else whole_numbers("hidden", hidden)
-    configs = plan(dataset, asked, hidden=sizes, batch_size=batch_size, validation=validation)
+    configs = plan(dataset, asked, hidden=sizes, batch_size=batch_size, validation=validation, tuned=choice(tuned))
 
+    executor = choose_executor(
+        executor_name, folder, jobs, address, cpus_per_run, gpus_per_run, storage, dry_run=dry_run
+    )
     shown_store = store_name or str(folder / "study.db")
     if dry_run and not store_name and not Path(shown_store).exists():
         status = Status(configs, [])
@@ -80,17 +96,18 @@ def study(
             store.retry_failed(list(configs))
         status = Status.of(store, configs)
     first = next(iter(configs.values()))
-    seconds = estimate(status, (dataset.n_features, *first.hidden, dataset.n_classes), len(dataset.x_train), slots)
-    _say_plan(asked, status, seconds, slots, folder)
+    network = (dataset.n_features, *first.hidden, dataset.n_classes)
+    seconds = estimate(status, network, len(dataset.x_train), executor.slots)
+    _say_plan(asked, status, seconds, executor.slots, folder)
     if dry_run:
+        executor.close()
         return
 
     public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
-    hidden_command = [public or "…" if part == store_name else part for part in command]
+    hidden_command = [public or "…" if part == store_name else shown(part) for part in command]
     keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
-    executor = LocalExecutor(slots, folder / "workers.log")
     try:
-        with _shown(lambda: Status.of(store, configs), slots) as on_change:
+        with _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
             drive(
                 store,
                 configs,
@@ -118,11 +135,46 @@ def report(
     write_report(folder, _open(folder, store_name), _out, html=html)
 
 
+def choose_executor(
+    name: str,
+    folder: Path,
+    jobs: int | None,
+    address: str | None = None,
+    cpus: int | None = None,
+    gpus: float | None = None,
+    storage: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> Executor:
+    """The executor of this name, for a study in ``folder``; if it is Ray, connected to the cluster."""
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs is {jobs}; it must be 1 or more.")
+    if name == "ray":
+        cpus = 1 if cpus is None else cpus
+        return RayExecutor(folder, address, jobs=jobs, cpus=cpus, gpus=gpus or 0, storage=storage, dry_run=dry_run)
+    if name != "local":
+        raise InputError(f"There is no executor {name!r}; give local or ray.")
+    asked = {"address": address, "cpus-per-run": cpus, "gpus-per-run": gpus, "storage": storage}
+    for option, value in asked.items():
+        if value is not None:
+            raise InputError(f"--{option} is for Ray; give --executor ray with it.")
+    return LocalExecutor(jobs or cores(), folder / "workers.log")
+
+
 def _asked(
-    what: Preset, models: str | None, labels: str | None, seeds: int | None, epochs: int | None, data: str | None
+    what: Preset,
+    models: str | None,
+    labels: str | None,
+    seeds: int | None,
+    recipe: str | None,
+    epochs: int | None,
+    data: str | None,
 ) -> Preset:
-    if models is not None:
-        what = replace(what, models=tuple(find(name.strip()).id for name in models.split(",")))
+    if models is not None:  # as CSV: a file's name may have a comma, within quotes
+        names = next(csv.reader([models], skipinitialspace=True))
+        what = replace(what, models=tuple(find(name.strip()).id for name in names))
+    if recipe is not None:
+        what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
     if labels is not None:
         counts = ["all" if part.strip() == "all" else part for part in labels.split(",")]
         numbers = iter(whole_numbers("labels", ",".join(part for part in counts if part != "all") or "1"))
@@ -158,10 +210,10 @@ def _show_status(folder: Path | None, store_name: str | None) -> None:
 
 
 @contextmanager
-def _shown(status: Callable[[], Status], slots: int) -> Iterator[Callable[[], None]]:
+def _shown(view: Callable[[], RenderableType]) -> Iterator[Callable[[], None]]:
     """A live view on a terminal, nothing elsewhere; what is yielded is to be called when something has changed."""
     if not _err.is_terminal:
         yield lambda: None
         return
     with Live(console=_err, refresh_per_second=2, transient=True) as live:
-        yield lambda: live.update(status().shown(slots=slots))
+        yield lambda: live.update(view())

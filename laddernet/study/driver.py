@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,14 @@ def drive(
     command: list[str],
     checkpoint_every: float = 60.0,
     on_change: Callable[[], None] = lambda: None,
+    more: Callable[[int], dict[str, Config]] | None = None,
+    test: bool = True,
 ) -> None:
     """Train what is not done yet of these runs, until all are done or have failed. The runs' folders go in ``folder``.
 
-    Runs that another driver holds are waited for, and taken over if it dies.
+    Runs that another driver holds are waited for, and taken over if it dies. A search, which finds out as it goes
+    which runs it needs, says by ``more`` which are left, given the number of free slots; it has no use for ``test``
+    errors.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     _release_dead(store)
@@ -45,28 +50,36 @@ def drive(
     progress: dict[str, dict[str, Any] | None] = {}
     shapes: dict[int, tuple[Any, ...]] = {}  # what each slot compiled last
     deaths: Counter[str] = Counter()
-    beaten = time.monotonic()
+    beaten = asked = time.monotonic()
+    changed = True
     try:
         while True:
-            for slot in [slot for slot in range(executor.slots) if slot not in running]:
+            vacant = (slot for slot in count() if slot not in running)
+            free = list(islice(vacant, max(executor.slots - len(running), 0)))  # their number may change at any time
+            if more is not None and free and (changed or time.monotonic() - asked >= 1):
+                configs = more(len(free))
+                store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
+                asked, changed = time.monotonic(), False
+            for slot in free:
                 run = _claim(store, owner, configs, shapes, slot)
                 if run is None:
                     break
                 running[slot] = run
                 shapes[slot] = shape(configs[run.fingerprint])
                 progress[run.fingerprint] = None
-                executor.start(slot, _task(run, folder, command, checkpoint_every))
+                executor.start(slot, _task(run, folder, command, checkpoint_every, test))
                 on_change()
-            if not running and not store.counts(configs)["waiting"] and not store.counts(configs)["running"]:
+            if not running and not (configs if more else _are_open(store, configs)):
                 return
             for slot, event in executor.events(1.0):
                 fingerprint = running[slot].fingerprint
                 if event["event"] == "epoch":
-                    progress[fingerprint] = _progress(event["record"], configs[fingerprint].epochs)
+                    progress[fingerprint] = _progress(event["record"], running[slot].config["epochs"])
                 else:
                     deaths[fingerprint] += event["event"] == "lost"
                     _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
                     del running[slot], progress[fingerprint]
+                    changed = True
                 on_change()
             if time.monotonic() - beaten >= HEARTBEAT:
                 store.heartbeat(owner, progress)
@@ -74,6 +87,11 @@ def drive(
     finally:
         executor.close()
         store.release(owner)
+
+
+def _are_open(store: Store, configs: Collection[str]) -> bool:
+    counts = store.counts(configs)
+    return bool(counts["waiting"] or counts["running"])
 
 
 def _claim(
@@ -90,9 +108,9 @@ def _claim(
     return None
 
 
-def _task(run: Run, folder: Path, command: list[str], checkpoint_every: float) -> Task:
+def _task(run: Run, folder: Path, command: list[str], checkpoint_every: float, test: bool) -> Task:
     where = folder / default_folder(Config.from_json(run.config))
-    return Task(run.fingerprint, run.config, str(where), command, checkpoint_every)
+    return Task(run.fingerprint, run.config, str(where), command, checkpoint_every, test)
 
 
 def _progress(record: dict[str, Any], epochs: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Task:
     folder: str
     command: list[str]
     checkpoint_every: float = 60.0
+    test: bool = True  # whether test rows are loaded, for the test error; not in a search for hyperparameters
 
 
 class Executor(Protocol):

@@ -64,9 +64,9 @@ class PageData:
 
 def page(study: PageData) -> str:
     """One self-contained HTML document."""
-    script, style = _asset("page.js"), _asset("page.css")
-    return Template(_asset("page.html")).substitute(
-        policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+    script, style = asset("page.js"), asset("page.css")
+    return Template(asset("page.html")).substitute(
+        policy=f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         title=html.escape(study.title.encode(errors="replace").decode()),
         style=style,
@@ -77,11 +77,12 @@ def page(study: PageData) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of one of the page's parts."""
     return resources.files("laddernet.study").joinpath("assets", name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def allowed(text: str) -> str:
     """The name by which a Content-Security-Policy allows an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

@@ -25,6 +25,7 @@ class Preset:
     labels: tuple[Labels, ...]
     seeds: int
     epochs: int
+    recipe: str = "paper"
     models: tuple[str, ...] = tuple(MODELS)
 
 
@@ -50,7 +51,7 @@ def plan(dataset: Dataset, what: Preset, **settings: Any) -> dict[str, Config]:
     if what.seeds < 1:
         raise InputError(f"A study of {what.seeds} seeds has no runs; give 1 or more.")
     configs = [
-        configure(dataset, labels=labels, model=model, epochs=what.epochs, seed=seed, **settings)
+        configure(dataset, labels=labels, model=model, recipe=what.recipe, epochs=what.epochs, seed=seed, **settings)
         for labels in what.labels
         for model in what.models
         for seed in range(1, what.seeds + 1)

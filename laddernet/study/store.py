@@ -8,6 +8,7 @@ run can write its end, so it is written once.
 
 import json
 import os
+import re
 import sqlite3
 import time
 import uuid
@@ -231,6 +232,28 @@ class Store:
             found = {row[0]: row[1] for row in connection.execute(query)}
         return {status: found.get(status, 0) for status in STATUSES}
 
+    @property
+    def url(self) -> sa.URL:
+        """The database's address, with its password if it has one: for Optuna, whose tables stand beside ours."""
+        return self._engine.url
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes that ask for the same out of the block; meanwhile the store can be used."""
+        if self._sqlite:
+            import fcntl
+
+            lock = Path(f"{self._engine.url.database}.lock")
+            with writing(lock):
+                file = lock.open("w")
+            with file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+        else:
+            with _told(self.name, _SERVER), self._engine.begin() as connection:
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_APPLICATION + 1)))
+                yield
+
     @contextmanager
     def _begin(self, *, write: bool = True, alone: bool = False) -> Iterator[sa.Connection]:
         """A transaction; ``alone``: without another such at the same time."""
@@ -244,12 +267,14 @@ class Store:
     def _check(self, connection: sa.Connection, create: bool) -> None:
         """Find this version's schema, or make it where nothing is; and find that it may be written to."""
         tables = sa.inspect(connection).get_table_names()
-        if not tables and create:
+        if _store.name not in tables:
+            if tables and not _are_optunas(tables):
+                raise InputError(_FOREIGN.format(self.name))
+            if not create:
+                raise InputError(_ABSENT.format(self.name))
+            if self._sqlite:
+                _mark(connection)
             _create(connection)
-        elif not tables:
-            raise InputError(_ABSENT.format(self.name))
-        elif _store.name not in tables:
-            raise InputError(_FOREIGN.format(self.name))
         _check_version(self.name, connection.scalar(sa.select(_store.c.version)) or 0)
         connection.execute(sa.update(_runs).where(sa.false()).values(attempts=0))
 
@@ -358,8 +383,10 @@ def _open_file(path: Path, create: bool) -> sa.Engine:
     with _told(path, _FILE), closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as file:
         pragmas = ("application_id", "user_version")
         application, version = (file.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
-    if application != _APPLICATION:
-        raise InputError(_FOREIGN.format(path))
+        if application != _APPLICATION:
+            tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            if not _are_optunas(tables):
+                raise InputError(_FOREIGN.format(path))
     _check_version(path, version)
 
     engine = _create_engine(sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": 60})
@@ -380,14 +407,28 @@ def _create_file(path: Path) -> None:
         engine = sa.create_engine(sa.URL.create("sqlite", database=str(temporary)), poolclass=sa.NullPool)
         with _told(path, _FILE), engine.begin() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-            connection.exec_driver_sql(f"PRAGMA application_id={_APPLICATION}")
-            connection.exec_driver_sql(f"PRAGMA user_version={_VERSION}")
+            _mark(connection)
             _create(connection)
         with suppress(FileExistsError):
             os.link(temporary, path)
     finally:
         for end in ("", "-wal", "-shm", "-journal"):
             Path(f"{temporary}{end}").unlink(missing_ok=True)
+
+
+def _mark(connection: sa.Connection) -> None:
+    connection.exec_driver_sql(f"PRAGMA application_id={_APPLICATION}")
+    connection.exec_driver_sql(f"PRAGMA user_version={_VERSION}")
+
+
+def _are_optunas(tables: Collection[str]) -> bool:
+    """Whether a database holds Optuna's tables and no others: searches may be in it before any run.
+
+    >>> _are_optunas(["studies", "trials", "trial_params", "alembic_version"]), _are_optunas(["trials"])
+    (True, False)
+    """
+    names = r"studies|study_\w+|trials|trial_\w+|version_info|alembic_version"
+    return "alembic_version" in tables and all(re.fullmatch(names, name) for name in tables)
 
 
 def _create(connection: sa.Connection) -> None:

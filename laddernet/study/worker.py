@@ -43,7 +43,9 @@ def _hear(tasks: "queue.Queue[str]") -> None:
     os._exit(0)  # at once, also from the middle of an epoch: the checkpoint is what counts
 
 
-def perform(task: dict[str, Any], on_epoch: Callable[[Event], None]) -> Event:
+def perform(
+    task: dict[str, Any], on_epoch: Callable[[Event], None], on_checkpoint: Callable[[], None] = lambda: None
+) -> Event:
     """Train the run of a task in its folder, and say how it ended."""
     from laddernet.data import training_data
     from laddernet.errors import BusyError, DivergedError, InputError
@@ -52,19 +54,21 @@ def perform(task: dict[str, Any], on_epoch: Callable[[Event], None]) -> Event:
 
     try:
         config = Config.from_json(task["config"])
-        dataset = _dataset(config.data)
+        wants_test = task.get("test", True)
+        dataset = _dataset(config.data) if wants_test else _training_rows(config.data)
         data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
         folder = Path(task["folder"])
         result = run(
             config,
             data,
-            (dataset.x_test, dataset.y_test),
+            (dataset.x_test, dataset.y_test) if wants_test else None,
             folder,
             command=task["command"],
-            track_test=True,
+            track_test=wants_test,
             evaluate_every=max(1, config.epochs // 30),
             checkpoint_every=task["checkpoint_every"],
             on_epoch=on_epoch,
+            on_checkpoint=on_checkpoint,
         )
         return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
     except BusyError as error:  # a worker whose driver was killed has not ended yet
@@ -81,6 +85,14 @@ def _dataset(name: str) -> Any:
     from laddernet.data import load
 
     return load(name)
+
+
+@lru_cache(maxsize=1)
+def _training_rows(name: str) -> Any:
+    """All that a process which tunes keeps of a data set."""
+    from laddernet.data import load
+
+    return load(name).training_rows()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Search for the hyperparameters of each model on validation rows, with Optuna."""

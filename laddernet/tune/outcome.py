@@ -1,0 +1,176 @@
+"""What a search has found, as plain values: for the terminal, for the page and for the file of tuned values."""
+
+import math
+import statistics
+import warnings
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import optuna
+from optuna.trial import TrialState
+
+from laddernet.tune.search import ATTRIBUTE
+from laddernet.tune.space import Range, Space
+from laddernet.tuned import Entry
+
+_STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+STATES = ("complete", "pruned", "failed", "open")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One trial."""
+
+    number: int
+    state: str
+    values: dict[str, float]  # of each hyperparameter
+    settings: dict[str, Any]  # the same, as the settings of a run
+    errors: list[float]  # of the validation rows in per cent, for each draw that was trained
+    reason: str | None = None  # why it failed
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.errors)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over the draws."""
+        return statistics.stdev(self.errors) if len(self.errors) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The trials whose value of one hyperparameter lies in one part of its range."""
+
+    low: float
+    high: float
+    means: list[float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A search and its trials."""
+
+    name: str
+    about: dict[str, Any]  # its plan and its command
+    trials: list[Tried]
+    importances: dict[str, float]
+    date: str  # of its last trial
+
+    @property
+    def space(self) -> Space:
+        held = self.about["space"]
+        ranges = {name: Range(**{**r, "grid": tuple(r["grid"])}) for name, r in held["ranges"].items()}
+        return Space(ranges, held["fixed"])
+
+    @property
+    def ranked(self) -> list[Tried]:
+        """The trials that were trained on all draws, the best first."""
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        return sorted(complete, key=lambda trial: (trial.mean, trial.number))
+
+    @property
+    def untuned(self) -> Tried | None:
+        """The trial of the values that are used without a search, if it was trained on all draws."""
+        first = next((trial for trial in self.trials if trial.number == 0), None)
+        return first if first and first.state == "complete" and self.about["starts_untuned"] else None
+
+    def count(self, state: str) -> int:
+        return sum(trial.state == state for trial in self.trials)
+
+    @property
+    def draws(self) -> int:
+        """How many draws the trials that have ended were trained on."""
+        return sum(len(trial.errors) for trial in self.trials if trial.state != "open")
+
+    @property
+    def draws_saved(self) -> int:
+        """How many draws the trials that were ended early were not trained on."""
+        return sum(self.about["draws"] - len(trial.errors) for trial in self.trials if trial.state == "pruned")
+
+    def slices(self, name: str, parts: int = 5) -> list[Slice]:
+        """The trials by the value of one hyperparameter: zero, if it is allowed, then equal parts of its scale."""
+        r = self.space.ranges[name]
+        scale, back = (math.log, math.exp) if r.log else (float, float)
+        ends = [scale(r.low) + (scale(r.high) - scale(r.low)) * part / parts for part in range(parts + 1)]
+        tried = [(trial.values[name], trial.mean) for trial in self.trials if trial.errors and trial.state != "open"]
+        places = [bisect_right(ends[1:-1], scale(value)) if value > 0 or not r.zero else -1 for value, _ in tried]
+        slices = [
+            Slice(back(low), back(high), [mean for (_, mean), at in zip(tried, places, strict=True) if at == place])
+            for place, (low, high) in enumerate(pairwise(ends))
+        ]
+        if not r.zero:
+            return slices
+        return [Slice(0.0, 0.0, [mean for value, mean in tried if value == 0]), *slices]
+
+    def entry(self) -> Entry:
+        """The best values and where they come from."""
+        best, config = self.ranked[0], self.about["config"]
+        origin = {
+            "searched": True,
+            "validation_error": round(best.mean, 4),
+            "validation_spread": round(best.spread, 4),
+            **({"untuned_validation_error": round(self.untuned.mean, 4)} if self.untuned else {}),
+            "sampler": self.about["sampler"],
+            "seed": self.about["seed"],
+            "trials": len(self.trials),
+            "pruned": self.count("pruned"),
+            "failed": self.count("failed"),
+            "draws": self.about["draws"],
+            "epochs": config["epochs"],
+            "validation_rows": config["validation"],
+            "hidden": config["hidden"],
+            "batch_size": config["batch_size"],
+            "date": self.date,
+            "command": self.about["command"],
+        }
+        return Entry(best.settings, origin)
+
+
+def outcomes(storage: optuna.storages.BaseStorage) -> list[Outcome]:
+    """All searches in a database, in the order in which they were begun."""
+    held = sorted(
+        optuna.get_all_study_summaries(storage, include_best_trial=False), key=lambda summary: summary._study_id
+    )
+    studies = [optuna.load_study(study_name=summary.study_name, storage=storage) for summary in held]
+    return [_outcome(study) for study in studies if ATTRIBUTE in study.user_attrs]
+
+
+def newest(found: Sequence[Outcome]) -> dict[tuple[int, str], Outcome]:
+    """For each number of labels and model the search that was begun last, of those with a trial on all draws."""
+    return {(outcome.about["labels"], outcome.about["model"]): outcome for outcome in found if outcome.ranked}
+
+
+def _outcome(study: optuna.Study) -> Outcome:
+    about = study.user_attrs[ATTRIBUTE]
+    frozen = [trial for trial in study.get_trials() if trial.state != TrialState.WAITING]
+    first = frozen[0].system_attrs if frozen else {}
+    found = Outcome(study.study_name, {**about, "starts_untuned": "fixed_params" in first}, [], {}, "")
+    space = found.space
+    trials = [
+        Tried(
+            trial.number,
+            _STATES.get(trial.state, "open"),
+            space.values(trial.params) if set(space.ranges) <= set(trial.params) else {},
+            trial.user_attrs.get("settings", {}),
+            trial.user_attrs.get("errors", []),
+            trial.user_attrs.get("reason"),
+        )
+        for trial in frozen
+    ]
+    ended = [trial.datetime_complete for trial in frozen if trial.datetime_complete]
+    importances: dict[str, float] = {}
+    if sum(trial.state == "complete" for trial in trials) > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that few trials tell little
+            importances = optuna.importance.get_param_importances(study)
+    return Outcome(
+        study.study_name,
+        found.about,
+        trials,
+        importances,
+        max(ended).date().isoformat() if ended else "",
+    )

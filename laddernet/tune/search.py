@@ -1,0 +1,340 @@
+"""The search for one model: trials that Optuna asks for, each trained on several label draws, one after the other.
+
+A trial's state is in the database alone: its values in Optuna's tables, its draws among the runs of our store. Nobody
+owns a trial. Whoever looks takes it as far as its finished draws allow and may claim the next, so a process that dies
+leaves nothing behind that another would not go on with.
+"""
+
+import hashlib
+import json
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.pruners import MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, GridSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+
+from laddernet.data import TrainingRows
+from laddernet.errors import InputError
+from laddernet.models import find
+from laddernet.settings import configure, published
+from laddernet.study.store import Store
+from laddernet.training import Config
+from laddernet.tune.space import Space, Values, as_settings, as_values
+from laddernet.tuned import Settings
+
+SAMPLERS = ("tpe", "random", "grid")
+FIRST_DRAW = 1001  # the seed of the first label draw: a study counts from 1, so that its draws are others
+ATTRIBUTE = "laddernet"  # under which Optuna's study keeps what the search is
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search for one model is: the same plan is the same search, which goes on where it was."""
+
+    data: str
+    labels: int  # as the user counts them
+    model: str
+    sampler: str
+    seed: int
+    draws: int
+    space: dict[str, Any]
+    config: dict[str, Any]  # of a draw, but for its seed and what is searched
+
+    @property
+    def name(self) -> str:
+        """Optuna's name for it, which tells people the main things and differs for any two searches."""
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
+        epochs = self.config["epochs"]
+        return f"{self.data} {self.labels} {self.model} {self.sampler} {epochs}×{self.draws} {digest}"
+
+
+class Search:
+    """A search for one model, as far as any process has brought it."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        store: Store,
+        storage: optuna.storages.BaseStorage,
+        space: Space,
+        *,
+        model: str,
+        labels: int | Literal["all"],
+        sampler: str = "tpe",
+        trials: int | None = None,
+        draws: int = 3,
+        seed: int = 0,
+        prune: bool = True,
+        command: str = "",
+        on_end: Callable[["Search", FrozenTrial], None] = lambda search, trial: None,
+        **settings: Any,
+    ) -> None:
+        n_rows = len(rows.x_train)
+        validation = settings.pop("validation", None)
+        validation = n_rows // 6 if validation is None else validation
+        if validation < 1:
+            raise InputError(f"A search with {validation} validation rows has nothing to go by; give 1 or more.")
+        self.labels = n_rows if labels == "all" else labels
+        # With all rows labelled, those held out are not.
+        drawn = min(self.labels, n_rows - validation) if self.labels == n_rows else self.labels
+        self._rows = rows
+        self._store = store
+        self._space = space
+        self._draws = draws
+        self._on_end = on_end
+        self._is_over = False
+        self._settings = {
+            **settings,
+            "model": model,
+            "labels": drawn,
+            "validation": validation,
+            "tuned": False,
+        }
+        base = asdict(configure(rows, seed=FIRST_DRAW, **self._settings))
+        for name in ("seed", "noise", "recon_weights", "eta", "learning_rate"):
+            del base[name]
+        self.plan = Plan(
+            rows.name, self.labels, find(model).id, sampler, seed, draws, asdict(space), json.loads(json.dumps(base))
+        )
+        if not space.ranges:
+            raise InputError(f"The space of {model} leaves nothing to search; give it a range.")
+        with _told(store), store.alone():
+            self.study = optuna.create_study(
+                storage=storage,
+                study_name=self.plan.name,
+                direction="minimize",
+                load_if_exists=True,
+                sampler=_ByNumber(partial(_sampler, sampler, space, seed)),
+                pruner=MedianPruner(n_startup_trials=4) if prune else NopPruner(),
+            )
+            if not self.study.trials:
+                # First the values that are used without a search, so that nothing worse is chosen.
+                untuned = space.drawn(as_values(published(find(model), self.labels)))
+                if untuned is not None:
+                    self.study.enqueue_trial(untuned)
+            self.study.set_user_attr(ATTRIBUTE, {**asdict(self.plan), "command": command})
+        self.limit = _limit(space, sampler, trials, self.study.get_trials(deepcopy=False))
+
+    def wanted(self) -> list[Config]:
+        """The next draw of each trial that is under way. Trials that have come to their end are told so."""
+        if self._is_over:
+            return []
+        with _told(self._store):
+            trials = self._begun()
+            under_way = [trial for trial in trials if trial.state == TrialState.RUNNING]
+            self._is_over = not under_way and len(trials) >= self.limit
+            return [config for trial in under_way if (config := self._advance(self._complete(trial)))]
+
+    def ask(self) -> Config | None:
+        """The first draw of a new trial that is not known already; None, if no trial is left to begin."""
+        while not self._is_over:
+            with _told(self._store):
+                with self._store.alone():
+                    if len(self._begun()) >= self.limit:
+                        return None
+                    number = self.study.ask({**self._space.distributions()}).number
+                config = self._advance(self.study.get_trials(deepcopy=False)[number])
+            if config is not None:
+                return config
+        return None
+
+    def best(self) -> float | None:
+        """The lowest mean validation error of a trial with all its draws."""
+        with _told(self._store):
+            trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return min((trial.value for trial in trials if trial.value is not None), default=None)
+
+    def values(self, trial: FrozenTrial) -> Values:
+        """What a trial tries."""
+        return self._space.values(trial.params)
+
+    def _begun(self) -> list[FrozenTrial]:
+        return [trial for trial in self.study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+
+    def _complete(self, trial: FrozenTrial) -> FrozenTrial:
+        """Draw what a process that was killed while it asked has not drawn."""
+        distributions = self._space.distributions()
+        if set(trial.params) == set(distributions):
+            return trial
+        with self._store.alone():  # not while another process is asking
+            asked = Trial(self.study, trial._trial_id)
+            for name, d in distributions.items():
+                asked.suggest_float(name, d.low, d.high, log=d.log)
+        return self.study.get_trials()[trial.number]
+
+    def _advance(self, trial: FrozenTrial) -> Config | None:
+        """Tell Optuna of the draws that have ended; return the next, unless the trial has come to its end."""
+        settings = as_settings(self._space.values(trial.params))
+        configs = [
+            configure(self._rows, seed=FIRST_DRAW + draw, **{**self._settings, **settings})
+            for draw in range(self._draws)
+        ]
+        try:
+            return self._tell(trial, settings, {key(config): config for config in configs})
+        except optuna.exceptions.UpdateFinishedTrialError:
+            return None  # another process was faster
+
+    def _tell(self, trial: FrozenTrial, settings: Settings, draws: dict[str, Config]) -> Config | None:
+        runs = {run.fingerprint: run for run in self._store.runs(list(draws))}
+        errors: list[float] = []
+
+        def end(state: TrialState, reason: str | None = None) -> None:
+            asked = Trial(self.study, trial._trial_id)
+            asked.set_user_attr("settings", settings)
+            asked.set_user_attr("errors", errors)
+            if reason is not None:
+                asked.set_user_attr("reason", reason)
+            mean = float(np.mean(errors)) if state == TrialState.COMPLETE else None
+            self._on_end(self, self.study.tell(trial.number, mean, state))
+
+        names = list(draws)
+        for number, (fingerprint, config) in enumerate(draws.items(), start=1):
+            run = runs.get(fingerprint)
+            if run is not None and run.status == "failed":
+                end(TrialState.FAIL, run.error)
+                return None
+            if run is None or run.result is None:
+                return config
+            errors.append(run.result["validation_error"])
+            is_next_begun = number == len(draws) or names[number] in runs
+            if number in trial.intermediate_values and is_next_begun:
+                continue
+            asked = Trial(self.study, trial._trial_id)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it may have been reported before, by a process that was killed then
+                asked.report(float(np.mean(errors)), number)
+            if not is_next_begun and asked.should_prune():
+                end(TrialState.PRUNED)
+                return None
+        end(TrialState.COMPLETE)
+        return None
+
+
+def key(config: Config) -> str:
+    """What a draw is called in the store: not what a run is that has a test error."""
+    return f"tune-{config.fingerprint}"
+
+
+def more(store: Store, searches: Sequence[Search], free: int) -> dict[str, Config]:
+    """Draws for the free slots, of trials under way or new ones; nothing, if all searches have come to their end.
+
+    One trial of each search at a time, in their order, and more only if there are fewer searches than slots: so what
+    one trial finds serves the next, and a slot keeps what it has compiled.
+    """
+    wanted: dict[str, Config] = {}
+    under_way: dict[Search, int] = {}
+    waiting = 0
+    for search in searches:
+        configs = {key(config): config for config in search.wanted()}
+        held = len(store.runs(list(configs), status="running")) if configs else 0
+        if not configs and (config := search.ask()):
+            configs = {key(config): config}
+        if configs:
+            under_way[search] = len(configs)
+            wanted |= configs
+            waiting += len(configs) - held
+        if waiting >= free:
+            return wanted
+    while waiting < free and under_way:
+        search = min(under_way, key=lambda search: under_way[search])
+        config = search.ask()
+        if config is None:
+            del under_way[search]
+        else:
+            under_way[search] += 1
+            wanted[key(config)] = config
+            waiting += 1
+    return wanted
+
+
+def open_storage(store: Store) -> optuna.storages.RDBStorage:
+    """Optuna's tables, in the database of the store."""
+    sqlite = store.url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
+    address = store.url.render_as_string(hide_password=False)
+    try:
+        with _told(store), store.alone():
+            storage = optuna.storages.RDBStorage(address, engine_kwargs=options)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"The searches in {store.name} are of another version of Optuna ({reason}).") from error
+    if sqlite:
+        event.listen(storage.engine, "connect", _wait_less)
+        storage.engine.dispose()  # of connections that have not heard of it
+    return storage
+
+
+def _wait_less(connection: Any, _: object) -> None:
+    """Do not wait for the disk at each commit: a power cut may then take the last trials, never a draw."""
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _limit(space: Space, sampler: str, trials: int | None, held: Sequence[FrozenTrial]) -> int:
+    if sampler != "grid":
+        return 50 if trials is None else trials
+    points = int(np.prod([len(values) for values in space.grid().values()]))
+    points += bool(held and "fixed_params" in held[0].system_attrs)  # the untuned values
+    return points if trials is None else min(trials, points)
+
+
+@contextmanager
+def _told(store: Store) -> Iterator[None]:
+    """What Optuna cannot do with the database becomes an `InputError`."""
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        cause = error.__cause__ if isinstance(error, optuna.exceptions.StorageInternalError) else error
+        reason = " ".join(str(getattr(cause, "orig", None) or cause or error).split())
+        raise InputError(
+            f"Cannot use the searches in {store.name} ({reason}); check the store, or name another."
+        ) from error
+
+
+# --- Sampling --------------------------------------------------------------------------------------------------------
+
+
+class _ByNumber(BaseSampler):
+    """Draws a trial's values from the seed, its number and the trials before it, whichever process draws them."""
+
+    def __init__(self, make: Callable[[int, str], BaseSampler]) -> None:
+        self._make = make
+        self._sampler = make(0, "")
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        self._sampler = self._make(trial.number, "")
+        self._sampler.before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._sampler.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._sampler.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        # Each from a seed of its own: which others were drawn before a process was killed makes no difference.
+        sampler = self._make(trial.number, param_name)
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+
+def _sampler(kind: str, space: Space, seed: int, number: int, name: str) -> BaseSampler:
+    if kind == "grid":
+        return GridSampler(space.grid(), seed=seed)  # takes the points by number, in an order that the seed decides
+    own = int(np.random.SeedSequence([seed, number, zlib.crc32(name.encode())]).generate_state(1)[0])
+    return RandomSampler(seed=own) if kind == "random" else TPESampler(seed=own)

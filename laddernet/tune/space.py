@@ -1,0 +1,247 @@
+"""What a search may choose from: one space for each model, as data, which a user may change."""
+
+import math
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from optuna.distributions import FloatDistribution
+
+from laddernet.errors import InputError
+from laddernet.files import reading
+from laddernet.models import Model, find
+from laddernet.tuned import Settings, toml_key, toml_value
+
+Values = dict[str, float]  # of each hyperparameter, in its own units
+_LAMBDAS = ("lambda_0", "lambda_1", "lambda_2")
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that one hyperparameter may take."""
+
+    low: float
+    high: float
+    log: bool = False
+    zero: bool = False
+    grid: tuple[float, ...] = ()
+    optional: bool = False
+
+    @property
+    def floor(self) -> float:
+        """Where Optuna's scale begins: below ``low``, by a tenth of the whole, if zero is allowed."""
+        return self.low * (self.low / self.high) ** (1 / 9) if self.zero else self.low
+
+    def value(self, drawn: float) -> float:
+        """What a point of Optuna's scale stands for, to three digits, which a person can read and write.
+
+        >>> Range(0.01, 10, log=True, zero=True).value(0.009), Range(0.01, 10, log=True).value(0.123456)
+        (0.0, 0.123)
+        """
+        return 0.0 if self.zero and drawn < self.low else float(f"{drawn:.3g}")
+
+    def drawn(self, value: float) -> float:
+        """The point that stands for a value."""
+        return self.floor if self.zero and value == 0 else value
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high or (self.zero and value == 0)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is searched for one model, and what is fixed."""
+
+    ranges: dict[str, Range]
+    fixed: Values
+
+    def distributions(self) -> dict[str, FloatDistribution]:
+        """The space as Optuna knows it."""
+        return {name: FloatDistribution(r.floor, r.high, log=r.log) for name, r in self.ranges.items()}
+
+    def grid(self) -> dict[str, list[float]]:
+        """The points of a grid search."""
+        for name, r in self.ranges.items():
+            if not r.grid:
+                raise InputError(f"{name} has no grid; give it one in the file of --space, or use --sampler random.")
+        return {name: [r.drawn(value) for value in r.grid] for name, r in self.ranges.items()}
+
+    def values(self, drawn: Mapping[str, float]) -> Values:
+        """What the points that Optuna has drawn stand for, with what is fixed."""
+        return {**{name: r.value(drawn[name]) for name, r in self.ranges.items()}, **self.fixed}
+
+    def drawn(self, values: Mapping[str, float]) -> dict[str, float] | None:
+        """The points that stand for these values, unless one is out of range."""
+        if not all(r.holds(values[name]) for name, r in self.ranges.items()):
+            return None
+        return {name: r.drawn(values[name]) for name, r in self.ranges.items()}
+
+
+def as_settings(values: Values) -> Settings:
+    """A search's values as the settings of a run.
+
+    >>> as_settings({"noise": 0.3, "lambda_0": 100.0, "lambda_1": 1.0, "lambda_2": 0.0, "eta": 0.1})
+    {'noise': 0.3, 'recon_weights': [100.0, 1.0, 0.0], 'eta': 0.1}
+    """
+    settings: Settings = {}
+    if "noise" in values:
+        settings["noise"] = [values["noise"], values["noise_hidden"]] if "noise_hidden" in values else values["noise"]
+    weights = [values[name] for name in _LAMBDAS if name in values]
+    if weights:
+        settings["recon_weights"] = weights
+    return {**settings, **{name: values[name] for name in ("eta", "learning_rate") if name in values}}
+
+
+def as_values(settings: Settings) -> Values:
+    """The other way round, for settings of the short forms: one or two of noise, one or three of λ.
+
+    >>> as_values({"noise": 0.3, "recon_weights": [5000.0]})
+    {'noise': 0.3, 'noise_hidden': 0.3, 'lambda_0': 5000.0, 'lambda_1': 5000.0, 'lambda_2': 5000.0}
+    """
+    noise, weights = (
+        value if isinstance(value, list) else [value] for value in (settings["noise"], settings["recon_weights"])
+    )
+    values = {"noise": noise[0], "noise_hidden": noise[-1]}
+    values |= {name: weights[min(l, len(weights) - 1)] for l, name in enumerate(_LAMBDAS)}
+    return values | {name: settings[name] for name in ("eta", "learning_rate") if name in settings}
+
+
+def parameters(model: Model) -> list[str]:
+    """The hyperparameters that a model has.
+
+    >>> parameters(find("first-noise-recons"))
+    ['noise', 'lambda_0', 'learning_rate']
+    """
+    has = {
+        "noise": model.noise != "nowhere",
+        "noise_hidden": model.noise == "everywhere",
+        "lambda_0": model.reconstruction != "nowhere",
+        "lambda_1": model.reconstruction == "everywhere",
+        "lambda_2": model.reconstruction == "everywhere",
+        "eta": model.eta_matters,
+        "learning_rate": True,
+    }
+    return [name for name, does in has.items() if does]
+
+
+# --- The files -------------------------------------------------------------------------------------------------------
+
+_BUILT_IN = "spaces.toml"
+_ALL = parameters(Model("", "", (), "", eta_matters=True))
+
+Tables = dict[str, dict[str, Any]]  # by model or "default", and by hyperparameter
+
+
+class Spaces:
+    """The spaces of all models: what ships with the package, changed by a user's file.
+
+    >>> list(Spaces().of("linear").ranges)
+    ['noise', 'lambda_0', 'lambda_1', 'lambda_2']
+    >>> list(Spaces().of("baseline").ranges)
+    ['learning_rate']
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        text = resources.files("laddernet.tune").joinpath(_BUILT_IN).read_text("utf-8")
+        self._tables = [(_BUILT_IN, _tables(text, _BUILT_IN))]
+        if file is not None:
+            with reading(file):
+                content = file.read_bytes()
+            self._tables.append((str(file), _tables(content.decode(errors="replace"), str(file))))
+
+    def of(self, model: str, also: Collection[str] = ()) -> Space:
+        """The space of a model; of what is optional, only ``also``."""
+        found = self._all(model)
+        for name in also:
+            if name not in _ALL:
+                raise InputError(f"--also has {name!r}; give some of {', '.join(_ALL)}, with commas between.")
+        ranges = {n: r for n, r in found.items() if isinstance(r, Range) and (not r.optional or n in also)}
+        return Space(ranges, {name: value for name, value in found.items() if isinstance(value, float)})
+
+    def to_toml(self, model: str) -> str:
+        """The space as a file that can be changed and given to --space."""
+        lines = [f"[{toml_key(model)}]"]
+        for name, value in self._all(model).items():
+            lines.append(f"{name} = {toml_value(asdict(value) if isinstance(value, Range) else value)}")
+        return "\n".join(lines) + "\n"
+
+    def _all(self, model: str) -> dict[str, Range | float]:
+        has = parameters(find(model))
+        found: dict[str, Range | float] = {}
+        for file, tables in self._tables:
+            for table in ("default", model):
+                for name, value in tables.get(table, {}).items():
+                    if name in has:
+                        found[name] = _changed(found.get(name), value, f"{name} of [{table}] in {file}")
+                    elif table == model:
+                        raise InputError(f"[{model}] in {file} has {name}, which {model} has not; remove it.")
+        return {name: found[name] for name in has if name in found}
+
+
+def _tables(text: str, file: str) -> Tables:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"{file} is not TOML ({error}); `laddernet tune --show-space` shows how it should look."
+        ) from error
+    for model, table in tables.items():
+        if not isinstance(table, dict):
+            raise InputError(f"{file} has {model!r} outside of a table; write [default] or [MODEL] before it.")
+        if model != "default":
+            find(model)
+        for name in table:
+            if name not in _ALL:
+                raise InputError(f"{file} has {name!r} in [{model}]; give some of {', '.join(_ALL)}.")
+    return tables
+
+
+def _changed(before: Range | float | None, value: Any, where: str) -> Range | float:
+    """A range with some of its fields changed, or a fixed value."""
+    if _is_number(value):
+        if value < 0 or (value == 0 and where.startswith(("eta", "learning_rate"))):
+            raise InputError(f"{where} is {value:g}; it must not be so small.")
+        return float(value)
+    if not isinstance(value, dict) or not all(name in _FIELDS and _FIELDS[name](v) for name, v in value.items()):
+        advice = "{ low = 0.1, high = 1.0, log = true, zero = false, grid = [0.1, 1.0], optional = false }"
+        raise InputError(f"{where} is {value!r}; write a number, or some of {advice}.")
+    fields = {**(asdict(before) if isinstance(before, Range) else {}), **value}
+    if not {"low", "high"} <= set(fields):
+        raise InputError(f"{where} lacks low or high; give both.")
+    r = Range(**{**fields, "grid": tuple(map(float, fields.get("grid", ())))})
+    if "grid" not in value:  # of one that was not made for this range, what fits
+        r = replace(r, grid=tuple(point for point in r.grid if r.holds(point)))
+    if not (0 <= r.low < r.high and math.isfinite(r.high)):
+        raise InputError(f"{where} ranges from {r.low:g} to {r.high:g}; low must be 0 or more, and below high.")
+    if (r.log or where.startswith(("eta", "learning_rate"))) and r.low == 0:
+        raise InputError(f"{where} begins at 0; begin above it.")
+    if r.zero and not r.log:
+        raise InputError(f"{where} has zero without log; write low = 0 instead.")
+    if not all(r.holds(point) for point in r.grid):
+        raise InputError(f"{where} has a grid that leaves its range from {r.low:g} to {r.high:g}; keep within it.")
+    return r
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
+
+
+_FIELDS = {
+    "low": _is_number,
+    "high": _is_number,
+    "log": _is_bool,
+    "zero": _is_bool,
+    "grid": _are_numbers,
+    "optional": _is_bool,
+}
