@@ -6,7 +6,7 @@ BIN := .venv/bin
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/laddernet study demo --out study-demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile

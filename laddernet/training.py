@@ -200,7 +200,8 @@ _adam = optax.scale_by_adam()
 _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cpu_enable_fast_math": True}
 
 
-@partial(jax.jit, static_argnames=("model", "sizes"))
+# Compiled to be run once.
+@partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
 def _initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
     ladder = Ladder(model, sizes, key=key, eta=eta)
     return ladder, _adam.init(_pack(ladder)[0])

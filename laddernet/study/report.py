@@ -1,6 +1,7 @@
 """What a study comes to: the table in the terminal and in files, and the page."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from laddernet.study.pictures import combinator_surfaces, denoising
 from laddernet.study.plan import cell, read_plan
 from laddernet.study.status import Status
 from laddernet.study.store import Run, Store
-from laddernet.training import Config
+from laddernet.training import Config, cores
 
 
 def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:
@@ -45,15 +46,18 @@ def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int
 
 def _page_data(folder: Path, status: Status, table: tables.Table, command: str) -> PageData:
     dataset = load(table.data)
-    pictures = []
-    drawn: set[tables.Key] = set()
-    for run in status.runs:  # in the order of seeds: the first whose weights are at hand stands for its cell
-        config = status.configs[run.fingerprint]
-        if run.status == "done" and cell(config) not in drawn:
-            found = _pictures(folder, run, config, dataset)
-            if found is not None:
-                pictures.append(found)
-                drawn.add(cell(config))
+    cells: dict[tables.Key, list[Run]] = {}
+    for run in status.runs:
+        if run.status == "done":
+            cells.setdefault(cell(status.configs[run.fingerprint]), []).append(run)
+
+    def of_cell(runs: list[Run]) -> Pictures | None:
+        """Those of the first run, in the order of seeds, whose weights are at hand."""
+        found = (_pictures(folder, run, status.configs[run.fingerprint], dataset) for run in runs)
+        return next((pictures for pictures in found if pictures is not None), None)
+
+    with ThreadPoolExecutor(cores()) as pool:  # most of it is compiling, which lets other threads go on
+        pictures = [found for found in pool.map(of_cell, cells.values()) if found is not None]
     return PageData(
         title=f"Ladder Networks on {table.data}",
         data=table.data,

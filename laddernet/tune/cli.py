@@ -15,7 +15,7 @@ from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
 from laddernet.models import MODELS, find
-from laddernet.study.cli import choose_executor
+from laddernet.study.cli import RECIPE, choose_executor
 from laddernet.study.driver import drive
 from laddernet.study.plan import whole_numbers
 from laddernet.study.storage import shown
@@ -44,6 +44,7 @@ def tune(
         int | None, typer.Option(help="Trials for each model, in all. [default: 50, or the whole grid]")
     ] = None,
     draws: Annotated[int, typer.Option(help="Label draws that a trial's error is averaged over.")] = 3,
+    recipe: Annotated[str, typer.Option(help=RECIPE)] = "paper",
     epochs: Annotated[int, typer.Option(help="Passes over the unlabelled rows.")] = 50,
     validation: Annotated[
         int | None, typer.Option(help="Training rows held out, on which the error is measured. [default: a sixth]")
@@ -58,7 +59,7 @@ def tune(
         bool, typer.Option("--show-space", help="Print what is searched, as TOML, and stop.")
     ] = False,
     hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
-    batch_size: Annotated[int, typer.Option(help="Unlabelled rows of a step.")] = 100,
+    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="The searches' folder. [default: tune-DATA]")] = None,
     store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
     jobs: Annotated[int | None, typer.Option(help="Draws at a time, sharing the cores. [default: one a core]")] = None,
@@ -128,6 +129,7 @@ def tune(
             prune=prune,
             command=shlex.join(hidden_command),
             on_end=_say_end,
+            recipe=recipe,
             epochs=epochs,
             validation=validation,
             hidden=None if hidden is None else whole_numbers("hidden", hidden),
