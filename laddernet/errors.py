@@ -11,3 +11,7 @@ class DivergedError(RuntimeError):
 
 class BusyError(InputError):
     """Another process is at work on the same run."""
+
+
+class AbsentError(InputError):
+    """There is no study where one was looked for."""

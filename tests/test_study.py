@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from support import digits, laddernet
 
 from laddernet.errors import InputError
+from laddernet.study.cli import _asked
 from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan
 from laddernet.study.status import Status, estimate
 from laddernet.study.store import Store
@@ -228,6 +229,16 @@ def test_the_paper_preset_is_table_1() -> None:
     assert len(paper.models) == 20
 
 
+def test_a_dry_run_follows_the_recipe_and_makes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a, b.py").write_text("from laddernet.combinators import Linear\n\n\nclass Mine(Linear): ...\n")
+    asked = ("study", "mnist-100", "--data", "digits", "--models", '"a, b.py:Mine",linear', "--recipe", "quick")
+    ended = laddernet(*asked, "--store", "s.db", "--dry-run", cwd=tmp_path)
+    assert "2 models × 100 labels × 3 seeds = 6 runs" in ended.out
+    assert [path.name for path in tmp_path.iterdir()] == ["a, b.py"]
+    what = _asked(preset("mnist-100"), None, None, None, "quick", None, "digits")
+    assert (what.recipe, what.epochs) == ("quick", 30)
+
+
 def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
     first = tiny()
     keep_plan(tmp_path, first, store=None, command="one")
@@ -252,6 +263,7 @@ def test_the_estimate_grows_with_what_is_left() -> None:
         (("study", "papr"), "There is no preset 'papr'; give one of demo"),
         (("study", "--seeds", "0"), "A study of 0 seeds has no runs; give 1 or more."),
         (("study", "--jobs", "0"), "--jobs is 0; it must be 1 or more."),
+        (("study", "--recipe", "fast"), "There is no recipe 'fast'; give one of paper, quick."),
         (("study", "--labels", "ten"), "--labels has 'ten' where whole numbers should be"),
         (("study", "--models", "vanila"), "vanilla"),
         (("study", "--data", "cifar"), "cifar"),

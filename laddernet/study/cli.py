@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from laddernet.data import load
-from laddernet.errors import InputError
+from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.models import find
 from laddernet.settings import recipe_named
@@ -85,14 +85,16 @@ def study(
         executor_name, folder, jobs, address, cpus_per_run, gpus_per_run, storage, dry_run=dry_run
     )
     shown_store = store_name or str(folder / "study.db")
-    if dry_run and not store_name and not Path(shown_store).exists():
-        status = Status(configs, [])
+    if dry_run:
+        try:
+            status = Status.of(Store.open(shown_store, create=False), configs)
+        except AbsentError:
+            status = Status(configs, [])
     else:
-        if not dry_run:
-            with writing(folder):
-                folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         store = Store.open(shown_store)
-        if retry_failed and not dry_run:
+        if retry_failed:
             store.retry_failed(list(configs))
         status = Status.of(store, configs)
     first = next(iter(configs.values()))

@@ -22,7 +22,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from laddernet.errors import InputError
+from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 
 STATUSES = ("waiting", "running", "done", "failed")
@@ -271,7 +271,7 @@ class Store:
             if tables and not _are_optunas(tables):
                 raise InputError(_FOREIGN.format(self.name))
             if not create:
-                raise InputError(_ABSENT.format(self.name))
+                raise AbsentError(_ABSENT.format(self.name))
             if self._sqlite:
                 _mark(connection)
             _create(connection)
@@ -376,7 +376,7 @@ def _open_file(path: Path, create: bool) -> sa.Engine:
             raise InputError(f"{path} is a folder; name a file in it.")
         if not path.exists():
             if not create:
-                raise InputError(_ABSENT.format(path))
+                raise AbsentError(_ABSENT.format(path))
             _create_file(path)
     # Immutable: nothing is written, not even what another program's crash left to be put right. Through SQLite, for a
     # process that opens and closes the file by itself loses all locks that it has on it.
