@@ -44,7 +44,9 @@ def test_a_mirror_brings_what_is_new_and_removes_what_is_gone(storage: Storage, 
     assert storage.names("runs/other") == []
 
 
-def test_a_mirror_leaves_alone_what_another_attempt_has_put_there(storage: Storage, tmp_path: Path) -> None:
+def test_a_mirror_leaves_alone_what_another_attempt_has_put_there_until_it_is_finished(
+    storage: Storage, tmp_path: Path
+) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     write(one, config_json="{}", checkpoints__a_json="a")
     write(other, config_json="{}", checkpoints__b_json="b")
@@ -54,6 +56,9 @@ def test_a_mirror_leaves_alone_what_another_attempt_has_put_there(storage: Stora
     shutil.rmtree(one / "checkpoints")
     mirrors[0].push()
     assert storage.names("run") == ["config.json", "checkpoints/b.json"]
+    write(one, result_json="{}")
+    mirrors[0].finish()
+    assert storage.names("run") == ["config.json", "result.json"]
 
 
 class Killed(BaseException):

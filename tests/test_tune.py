@@ -458,7 +458,9 @@ def test_the_store_lives_beside_optunas_tables_in_either_order(
 ) -> None:
     where = str(tmp_path / "both.db") if kind == "sqlite" else fresh_schema.render_as_string(hide_password=False)
     url = f"sqlite:///{where}" if kind == "sqlite" else where.replace("postgresql://", "postgresql+psycopg://")
-    optuna.create_study(storage=url, study_name="of another program")
+    others = optuna.storages.RDBStorage(url)
+    optuna.create_study(storage=others, study_name="of another program")
+    others.engine.dispose()
     with pytest.raises(InputError, match="There is no study"):
         Store.open(where, create=False)
     store = Store.open(where)

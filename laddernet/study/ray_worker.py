@@ -84,7 +84,7 @@ class RayWorker:
                     lambda: _try_to_push(mirror),
                 )
                 if ended["event"] == "done":
-                    mirror.push()
+                    mirror.finish()
                 return ended
         except Exception as error:  # the storage, or this machine's disk: another attempt may do better
             time.sleep(2)

@@ -116,6 +116,13 @@ class Mirror:
                 if not left:
                     raise
 
+    def finish(self) -> None:
+        """Bring there what is new here, and leave there nothing else: an earlier attempt may have sent more."""
+        self.push()
+        for name in self._storage.names(self._name):
+            if name not in self._same:
+                self._storage.remove(f"{self._name}/{name}")
+
     def push(self) -> None:
         """Bring there what is new here, and remove there what this mirror knows of and is no longer here."""
         paths = [path for path in self._folder.rglob("*") if path.is_file() and not path.name.startswith(".")]

@@ -12,6 +12,7 @@ import re
 import sqlite3
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ class Store:
         self._sqlite = engine.dialect.name == "sqlite"
         self._lease = lease
         self._clock = clock
+        weakref.finalize(self, engine.dispose)
 
     @classmethod
     def open(
