@@ -74,7 +74,8 @@ def drive(
             for slot, event in executor.events(1.0):
                 fingerprint = running[slot].fingerprint
                 if event["event"] == "epoch":
-                    progress[fingerprint] = _progress(event["record"], running[slot].config["epochs"])
+                    epochs = running[slot].config["epochs"]
+                    progress[fingerprint] = _progress(event["record"], epochs, progress[fingerprint])
                 else:
                     deaths[fingerprint] += event["event"] == "lost"
                     _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
@@ -113,8 +114,13 @@ def _task(run: Run, folder: Path, command: list[str], checkpoint_every: float, t
     return Task(run.fingerprint, run.config, str(where), command, checkpoint_every, test)
 
 
-def _progress(record: dict[str, Any], epochs: int) -> dict[str, Any]:
-    errors = {key: value for key, value in record.items() if key.endswith("_error")}
+def _progress(record: dict[str, Any], epochs: int, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Where a run is, with the errors that were measured last.
+
+    >>> _progress({"epoch": 3, "cost": 1.5}, 9, {"epoch": 2, "epochs": 9, "cost": 2.0, "test_error": 4.0})
+    {'epoch': 3, 'epochs': 9, 'cost': 1.5, 'test_error': 4.0}
+    """
+    errors = {key: value for key, value in {**(before or {}), **record}.items() if key.endswith("_error")}
     return {"epoch": record["epoch"], "epochs": epochs, "cost": record["cost"], **errors}
 
 

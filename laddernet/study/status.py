@@ -51,12 +51,15 @@ class Status:
         return tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
 
     def seconds_left(self, slots: int = 0) -> float | None:
-        """How long the rest will take, by how long the runs took that are done; None if nothing tells."""
-        done = [run for run in self.runs if run.status == "done" and run.started and run.finished]
-        if not done:
-            return None
-        mean = np.mean([run.finished - run.started for run in done if run.finished and run.started])
+        """How long the rest will take, by how long runs took or will take at their speed; None if nothing tells."""
         running = [run for run in self.runs if run.status == "running"]
+        took = [
+            run.finished - run.started for run in self.runs if run.status == "done" and run.started and run.finished
+        ]
+        took = took or [(time.time() - run.started) / _share(run) for run in running if run.started and _share(run)]
+        if not took:
+            return None
+        mean = np.mean(took)
         left = self.count("waiting") + sum(1 - _share(run) for run in running)
         return float(mean * left / max(slots or len(running), 1))
 
