@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -189,7 +190,8 @@ def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fre
         drivers.append(start(tmp_path / name, options))
     for driver in drivers:
         assert driver.wait(PATIENCE) == 0, driver.stderr and driver.stderr.read()
-    runs = Store.open(store_name).runs()
+    with closing(Store.open(store_name)) as store:
+        runs = store.runs()
     assert [(run.status, run.attempts) for run in runs] == [("done", 1)] * 8
     tables = [(tmp_path / name / "s" / "table.csv").read_bytes() for name in ("one", "two")]
     assert tables[0] == tables[1]

@@ -421,6 +421,7 @@ def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> Non
     assert {run.attempts for run in runs} == {1}
     assert len(runs) == sum(map(len, ended))
     for each in stores:
+        storage_of(each).engine.dispose()
         each.close()
 
 
@@ -466,10 +467,12 @@ def test_the_store_lives_beside_optunas_tables_in_either_order(
     store = Store.open(where)
     which = search(store, trials=2)
     go(store, which)
+    storage_of(store).engine.dispose()
     store.close()
     again = Store.open(where, create=False)
     assert again.counts()["done"] == 6
-    assert len(outcomes(open_storage(again))) == 1  # the other is not ours
+    assert len(outcomes(storage_of(again))) == 1  # the other is not ours
+    storage_of(again).engine.dispose()
     again.close()
 
 

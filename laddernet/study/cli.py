@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -87,7 +87,8 @@ def study(
     shown_store = store_name or str(folder / "study.db")
     if dry_run:
         try:
-            status = Status.of(Store.open(shown_store, create=False), configs)
+            with closing(Store.open(shown_store, create=False)) as held:
+                status = Status.of(held, configs)
         except AbsentError:
             status = Status(configs, [])
     else:
@@ -124,7 +125,9 @@ def study(
         print(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}", file=sys.stderr)
         sys.stderr.flush()
         os._exit(130)
-    if write_report(folder, store, _out, html=True):
+    failed = write_report(folder, store, _out, html=True)
+    store.close()
+    if failed:
         raise typer.Exit(1)
 
 
@@ -134,7 +137,8 @@ def report(
     html: Annotated[bool, typer.Option("--html", help="Write the page report.html too.")] = False,
 ) -> None:
     """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX, and as a page."""
-    write_report(folder, _open(folder, store_name), _out, html=html)
+    with closing(_open(folder, store_name)) as store:
+        write_report(folder, store, _out, html=html)
 
 
 def choose_executor(
@@ -207,8 +211,8 @@ def _open(folder: Path, store_name: str | None) -> Store:
 def _show_status(folder: Path | None, store_name: str | None) -> None:
     if folder is None:
         raise InputError("--out is missing; name the study's folder.")
-    store = _open(folder, store_name)
-    _out.print(Status.of(store, read_plan(folder)[0]).shown())
+    with closing(_open(folder, store_name)) as store:
+        _out.print(Status.of(store, read_plan(folder)[0]).shown())
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import re
 import sqlite3
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -104,7 +103,6 @@ class Store:
         self._sqlite = engine.dialect.name == "sqlite"
         self._lease = lease
         self._clock = clock
-        weakref.finalize(self, engine.dispose)
 
     @classmethod
     def open(

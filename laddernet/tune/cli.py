@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -156,7 +157,10 @@ def tune(
         print(f"Stopped; {folder} keeps all trials. To go on: {again}", file=sys.stderr, flush=True)
         os._exit(130)
     _report(folder, store_name, models if len(models) == 1 else [], write)
-    if any(search.best() is None for search in searches):
+    without = [search.plan.model for search in searches if search.best() is None]
+    storage.engine.dispose()
+    store.close()
+    if without:
         raise typer.Exit(1)
 
 
@@ -176,7 +180,10 @@ def _say_end(search: Search, trial: FrozenTrial) -> None:
 def _report(folder: Path, store_name: str | None, models: list[str], write: Path | None) -> None:
     if store_name is None and not (folder / "tune.db").exists():
         raise InputError(f"{folder} holds no search; name the --out of a search, or its --store.")
-    found = outcomes(open_storage(Store.open(store_name or folder / "tune.db", create=False)))
+    with closing(Store.open(store_name or folder / "tune.db", create=False)) as store:
+        storage = open_storage(store)
+        found = outcomes(storage)
+        storage.engine.dispose()
     if not found:
         raise InputError(f"There is no search in {store_name or folder}; name the --out of a search, or its --store.")
     with writing(folder):

@@ -8,7 +8,6 @@ leaves nothing behind that another would not go on with.
 import hashlib
 import json
 import warnings
-import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -272,7 +271,6 @@ def open_storage(store: Store) -> optuna.storages.RDBStorage:
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"The searches in {store.name} are of another version of Optuna ({reason}).") from error
-    weakref.finalize(storage, storage.engine.dispose)
     if sqlite:
         event.listen(storage.engine, "connect", _wait_less)
         storage.engine.dispose()  # of connections that have not heard of it
