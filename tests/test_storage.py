@@ -56,9 +56,14 @@ def test_a_mirror_leaves_alone_what_another_attempt_has_put_there_until_it_is_fi
     shutil.rmtree(one / "checkpoints")
     mirrors[0].push()
     assert storage.names("run") == ["config.json", "checkpoints/b.json"]
+    storage.write("run/checkpoints/.b.json.tmp", b"half")  # as one that is killed leaves it
+    if storage.folder is not None:
+        (storage.folder / "run" / "empty").mkdir()
     write(one, result_json="{}")
     mirrors[0].finish()
     assert storage.names("run") == ["config.json", "result.json"]
+    if storage.folder is not None:
+        assert sorted(path.name for path in (storage.folder / "run").iterdir()) == ["config.json", "result.json"]
 
 
 class Killed(BaseException):

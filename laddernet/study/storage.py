@@ -8,6 +8,7 @@ the record that vouches for them, the result last.
 import os
 import re
 import uuid
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -65,10 +66,22 @@ class Storage:
 
     def names(self, folder: str) -> list[str]:
         """The files below a folder, as paths in it; not those that begin with a dot, which are not meant to stay."""
+        return sorted((str(path) for path in self._below(folder) if not path.name.startswith(".")), key=_order)
+
+    def keep_only(self, folder: str, names: Collection[str]) -> None:
+        """Remove from a folder all other files, also what was half written when its writer was killed."""
+        for path in self._below(folder):
+            if str(path) not in names:
+                self.remove(f"{folder}/{path}")
+        if self.folder is not None:
+            for below in (self.folder / folder).glob("*/"):
+                with suppress(OSError):  # it holds files
+                    below.rmdir()
+
+    def _below(self, folder: str) -> list[PurePosixPath]:
         self._files.invalidate_cache()
         above = PurePosixPath(self._root, folder)
-        paths = (PurePosixPath(found).relative_to(above) for found in self._files.find(str(above)))
-        return sorted((str(path) for path in paths if not path.name.startswith(".")), key=_order)
+        return [PurePosixPath(found).relative_to(above) for found in self._files.find(str(above))]
 
     def read(self, name: str) -> bytes:
         content: bytes = self._files.cat_file(f"{self._root}/{name}")
@@ -119,9 +132,7 @@ class Mirror:
     def finish(self) -> None:
         """Bring there what is new here, and leave there nothing else: an earlier attempt may have sent more."""
         self.push()
-        for name in self._storage.names(self._name):
-            if name not in self._same:
-                self._storage.remove(f"{self._name}/{name}")
+        self._storage.keep_only(self._name, self._same.keys())
 
     def push(self) -> None:
         """Bring there what is new here, and remove there what this mirror knows of and is no longer here."""
