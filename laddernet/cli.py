@@ -149,6 +149,9 @@ def train(
     tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
     labelled_batch_size: Annotated[int, typer.Option(help="Labelled rows of a step.")] = 100,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
+    ] = None,
     validation: Annotated[
         int | None,
         typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
@@ -182,6 +185,7 @@ def train(
         learning_rate=learning_rate,
         batch_size=batch_size,
         labelled_batch_size=labelled_batch_size,
+        weight_decay=weight_decay,
         validation=validation,
         seed=seed,
         tuned=choice(tuned),

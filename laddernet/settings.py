@@ -39,12 +39,13 @@ class Recipe:
     decay: Fraction  # the share of the epochs, the last, over which the learning rate falls to zero
     learning_rate: float
     batch_size: int
+    weight_decay: float = 0.0
 
 
 # How the quick one was found, and what it costs: docs/training.md.
 RECIPES = {
     "paper": Recipe(epochs=150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
-    "quick": Recipe(epochs=30, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200),
+    "quick": Recipe(epochs=30, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05),
 }
 
 
@@ -70,6 +71,7 @@ def configure(
     learning_rate: float | None = None,
     batch_size: int | None = None,
     labelled_batch_size: int = 100,
+    weight_decay: float | None = None,
     validation: int | None = None,
     seed: int = 0,
     tuned: bool | str | os.PathLike[str] = True,
@@ -77,9 +79,9 @@ def configure(
     """Check every setting, and fill in those that are None.
 
     Noise, λ, η and learning rate that are None are those of ``tuned``: what ships with the package for this data set,
-    model and number of labels (True), or what a file holds. What is not there, or all of it (False), is the nearest
-    of what was published. Epochs and batch size that are None are those of the ``recipe``, and so is the learning
-    rate unless the recipe is the paper's, for which it may have been tuned.
+    model and number of labels (True), or what a file holds; a learning rate only if it was tuned with this ``recipe``.
+    Noise, λ and η that are not there (or with False) are the nearest of what was published. All else that is None is
+    the ``recipe``'s.
 
     ``noise`` is one value, two (input, all layers above) or one for each layer from 0 to L; ``recon_weights`` is
     one, three (λ(0), λ(1), λ(≥2)) or one for each layer.
@@ -97,19 +99,19 @@ def configure(
     hidden = tuple(hidden) if hidden is not None else _hidden(dataset)
     if not hidden or any(n <= 0 for n in hidden):
         raise InputError(f"Hidden sizes {_text(hidden)} will not do; give one or more sizes above 0.")
-    chosen = published(found, labels)
+    followed = recipe_named(recipe)
+    chosen = {**published(found, labels), "learning_rate": followed.learning_rate}
     if tuned is not False:
-        chosen |= lookup(dataset.name, labels, found.id, None if tuned is True else tuned)
+        chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned)
     noise = _by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2)
     recon_weights = _by_layer(
         "recon-weights", chosen["recon_weights"] if recon_weights is None else recon_weights, len(hidden) + 2
     )
     eta = chosen["eta"] if eta is None else eta
-    followed = recipe_named(recipe)
-    if learning_rate is None:
-        learning_rate = chosen["learning_rate"] if recipe == "paper" else followed.learning_rate
+    learning_rate = chosen["learning_rate"] if learning_rate is None else learning_rate
     epochs = followed.epochs if epochs is None else epochs
     batch_size = followed.batch_size if batch_size is None else batch_size
+    weight_decay = followed.weight_decay if weight_decay is None else weight_decay
     at_least_one = {
         "number of epochs": epochs,
         "batch size": batch_size,
@@ -127,6 +129,8 @@ def configure(
     for name, value in {"learning rate": learning_rate, "eta": eta}.items():
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"The {name} is {value}; it must be a finite number above 0.")
+    if not (math.isfinite(weight_decay) and weight_decay >= 0):
+        raise InputError(f"The weight decay is {weight_decay}; it must be a finite number, 0 or more.")
     # What cannot be drawn is refused here, before a run makes its folder.
     split(dataset.y_train, labels, validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
     return Config(
@@ -144,6 +148,7 @@ def configure(
         batch_size=batch_size,
         labelled_batch_size=labelled_batch_size,
         seed=seed,
+        weight_decay=weight_decay,
     )
 
 
@@ -156,7 +161,7 @@ def published(model: Model, labels: int) -> dict[str, Any]:
     """What is used where nothing was tuned: the published values for the nearest number of labels.
 
     >>> published(find("first-recons"), 90)
-    {'noise': 0.3, 'recon_weights': [5000.0], 'eta': 0.1, 'learning_rate': 0.002}
+    {'noise': 0.3, 'recon_weights': [5000.0], 'eta': 0.1}
     """
     nearest = min(_PUBLISHED, key=lambda n: abs(math.log(n / max(labels, 1))))
     noise, recon_weights = _PUBLISHED[nearest]
@@ -166,8 +171,7 @@ def published(model: Model, labels: int) -> dict[str, Any]:
         recon_weights = (_MEASURED[model.id],)
     elif model.reconstruction == "input":
         recon_weights = (_INPUT_ONLY[nearest],)
-    learning_rate = RECIPES["paper"].learning_rate
-    return {"noise": noise, "recon_weights": list(recon_weights), "eta": _ETA, "learning_rate": learning_rate}
+    return {"noise": noise, "recon_weights": list(recon_weights), "eta": _ETA}
 
 
 def _by_layer(name: str, values: float | Sequence[float], layers: int) -> tuple[float, ...]:

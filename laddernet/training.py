@@ -28,12 +28,22 @@ from laddernet import checkpoint
 from laddernet.data import TrainingData, check_finite
 from laddernet.errors import DivergedError
 from laddernet.files import cache_folder
-from laddernet.ladder import Ladder, Noise, Statistics, draw_noise, forward, predict_logits, statistics
+from laddernet.ladder import (
+    DecoderLayer,
+    EncoderLayer,
+    Ladder,
+    Noise,
+    Statistics,
+    draw_noise,
+    forward,
+    predict_logits,
+    statistics,
+)
 from laddernet.models import Model, find
 from laddernet.noise import permutations
 
 # What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
-REVISION = 3
+REVISION = 4
 
 Record = dict[str, Any]
 
@@ -56,6 +66,7 @@ class Config:
     batch_size: int  # unlabelled rows of a step
     labelled_batch_size: int
     seed: int
+    weight_decay: float = 0.0  # share of W and V that a step takes away, as a multiple of its learning rate
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
@@ -123,7 +134,7 @@ def train(
     rows = (jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled), jnp.asarray(data.x_unlabelled))
     batches = (min(config.labelled_batch_size, len(rows[0])), min(config.batch_size, len(rows[2])))
     steps = steps_per_epoch(config, len(rows[2]))
-    hyper = (jnp.asarray(config.noise, jnp.float32), jnp.asarray(config.recon_weights, jnp.float32))
+    hyper = [jnp.asarray(value, jnp.float32) for value in (config.noise, config.recon_weights, config.weight_decay)]
     schedule = learning_rate_schedule(config, steps)
     watched: dict[str, tuple[Any, Any]] = {}
     if len(data.y_validation):
@@ -216,6 +227,7 @@ def _epoch(
     rates: Float[Array, " steps"],
     noise_std: Float[Array, " layers"],
     recon_weights: Float[Array, " layers"],
+    weight_decay: Float[Array, ""],
     batches: tuple[int, int],
 ) -> tuple[State, Float[Array, "steps costs"], Array]:
     """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant."""
@@ -263,11 +275,14 @@ def _epoch(
         gradient, costs = jax.grad(cost, has_aux=True)(unpack(weights))
         with jax.named_scope("optimiser"):
             direction, adam = _adam.update(_pack(gradient)[0], adam)
-            weights = jax.tree.map(lambda w, d: w - rate * d, weights, direction)
+            weights = jax.tree.map(
+                lambda w, d, decays: w - rate * (d + weight_decay * decays * w), weights, direction, decaying
+            )
         return (weights, adam), costs
 
     ladder, adam = state
     weights, unpack = _pack(ladder)
+    decaying = _pack(_is_matrix(ladder))[0]
     step_keys = jax.random.split(noise_key, len(rates))
     (weights, adam), costs = jax.lax.scan(step, (weights, adam), (*order, step_keys, rates))
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves((weights, adam))]))
@@ -279,6 +294,19 @@ def _pack(ladder: Ladder) -> tuple[Packed, Callable[[Packed], Ladder]]:
     large, small = eqx.partition(ladder, lambda leaf: leaf.size >= 2**15)
     vector, unravel = ravel_pytree(small)
     return (large, vector), lambda packed: eqx.combine(packed[0], unravel(packed[1]))
+
+
+def _is_matrix(ladder: Ladder) -> Ladder:
+    """One in the place of each element of W and V, zero in that of every other."""
+
+    def mark(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
+        zeros: EncoderLayer | DecoderLayer = jax.tree.map(jnp.zeros_like, layer)
+        if isinstance(zeros, EncoderLayer):
+            return replace(zeros, W=jnp.ones_like(zeros.W))
+        return zeros if zeros.V is None else replace(zeros, V=jnp.ones_like(zeros.V))
+
+    marked: Ladder = jax.tree.map(mark, ladder, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
+    return marked
 
 
 def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: int) -> Int[Array, " count"]:

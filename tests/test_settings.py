@@ -120,6 +120,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a seed beyond 32 bits": ({"seed": 2**32}, "The seed is 4294967296"),
     "a learning rate of 0": ({"learning_rate": 0.0}, "The learning rate is 0.0; it must be a finite number above 0."),
     "an infinite learning rate": ({"learning_rate": float("inf")}, "The learning rate is inf"),
+    "a negative weight decay": ({"weight_decay": -0.1}, "The weight decay is -0.1; it must be a finite number, 0 or"),
     "an eta that is NaN": ({"eta": float("nan")}, "The eta is nan"),
 }
 
@@ -155,7 +156,7 @@ def test_settings_at_the_edge_will_do(change: dict[str, Any]) -> None:
 
 def test_the_fingerprint_is_the_same_in_every_process_and_version() -> None:
     # If this changes, every run that is under way or kept becomes another run.
-    expected = "4dc753b3d100868ed7e197039292a82695d966c88598916dd108de7f65f9ef16"
+    expected = "5f8be91b51efcd084974cfeb5f49d2d39cdb7408f1164745e968b98c606769d0"
     assert configure(digits(), labels=40, hidden=(8, 4), epochs=4, tuned=False).fingerprint == expected
 
 

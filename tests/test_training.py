@@ -56,6 +56,7 @@ def test_epochs_seeds_settings_and_a_resumed_run_share_one_compiled_program(tmp_
         {"recon_weights": (1.0, 2.0, 3.0)},
         {"eta": 0.5},
         {"learning_rate": 0.01},
+        {"weight_decay": 0.01},
     ):
         trained(**change)
     train_until(2, tiny_config(), tmp_path)
@@ -192,6 +193,22 @@ def test_adam_moves_a_weight_by_about_the_learning_rate_at_each_step() -> None:
     moved = np.abs(np.asarray(end.encoder[0].W) - np.asarray(start.encoder[0].W))
     assert 0.5 * rate < np.median(moved)
     assert moved.max() < STEPS * rate * 1.5
+
+
+def test_weight_decay_shrinks_the_matrices_and_nothing_else() -> None:
+    # A learning rate of 1e-30 loses the gradient's part of a step; the decay is a multiple of it that is not lost.
+    rate, decay = np.float32(1e-30), np.float32(1e29)
+    plain, decayed = (
+        train(config, tiny_data(config)).ladder
+        for config in (
+            tiny_config(epochs=1, decay_epochs=0, learning_rate=1e-30, weight_decay=wd) for wd in (0.0, float(decay))
+        )
+    )
+    for (path, before), after in zip(jax.tree.leaves_with_path(plain), jax.tree.leaves(decayed), strict=True):
+        name = jax.tree_util.keystr(path)
+        shrunk = (1 - rate * decay) ** STEPS if name.endswith((".W", ".V")) else 1.0
+        np.testing.assert_allclose(after, shrunk * np.asarray(before), rtol=1e-6, atol=1e-29, err_msg=name)
+    assert {jax.tree_util.keystr(path)[-2:] for path, _ in jax.tree.leaves_with_path(plain)} > {".W", ".V"}
 
 
 def test_predictions_are_normalised_with_the_statistics_of_the_training_rows() -> None:
@@ -349,10 +366,10 @@ def test_a_run_that_diverges_keeps_the_checkpoints_before(tmp_path: Path, monkey
     epoch = training._epoch
     calls: list[int] = []
 
-    def diverging(state, rows, keys, starts, rates, noise_std, recon_weights, batches):  # type: ignore[no-untyped-def]
+    def diverging(state, rows, keys, starts, rates, noise_std, *others):  # type: ignore[no-untyped-def]
         calls.append(len(calls) + 1)
         noise_std = noise_std * (jnp.nan if calls[-1] == 3 else 1)
-        return epoch(state, rows, keys, starts, rates, noise_std, recon_weights, batches)
+        return epoch(state, rows, keys, starts, rates, noise_std, *others)
 
     config = tiny_config()
     monkeypatch.setattr(training, "_epoch", diverging)

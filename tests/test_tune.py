@@ -26,7 +26,7 @@ from laddernet import training
 from laddernet.data import Dataset
 from laddernet.errors import InputError
 from laddernet.models import MODELS
-from laddernet.settings import configure, published
+from laddernet.settings import RECIPES, configure, published
 from laddernet.study import worker
 from laddernet.study.driver import drive
 from laddernet.study.executors import Event, Task
@@ -35,7 +35,7 @@ from laddernet.tune.outcome import Outcome, Tried, outcomes
 from laddernet.tune.page import page
 from laddernet.tune.search import Search, more, open_storage
 from laddernet.tune.space import Space, Spaces, as_values
-from laddernet.tuned import lookup, read
+from laddernet.tuned import Entry, lookup, read, to_toml
 
 # The shape that the other tests compile.
 TINY = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "4", "--out", "t")
@@ -118,7 +118,8 @@ def test_a_search_tries_the_untuned_values_first_and_averages_over_draws(searche
         runs = store.runs([f"tune-{replace(config, seed=seed).fingerprint}" for seed in seeds])
         errors = {run.config["seed"]: run.result and run.result["validation_error"] for run in runs}
         assert trial.errors == [errors[seed] for seed in sorted(errors)]
-        assert set(errors) == seeds
+        assert set(errors) == (seeds if trial.state == "complete" else {1001})
+    assert [trial.state for trial in tried[:4]] == ["complete"] * 4
     assert "vanilla 5/5:" in said
 
 
@@ -503,7 +504,7 @@ def test_what_is_optional_is_searched_where_a_model_has_it() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_space_holds_the_untuned_values(model: str) -> None:
     space = Spaces().of(model)
-    untuned = as_values(published(MODELS[model], 100))
+    untuned = as_values({**published(MODELS[model], 100), "learning_rate": RECIPES["paper"].learning_rate})
     drawn = space.drawn(untuned)
     assert drawn is not None
     assert space.values(drawn) == {name: untuned[name] for name in space.ranges}
@@ -621,6 +622,16 @@ def test_what_was_not_searched_is_what_was_published() -> None:
             if not entry.origin["searched"]:
                 known = published(MODELS[model], labels)
                 assert all(np.array_equal(known[name], value) for name, value in entry.settings.items())
+
+
+def test_a_tuned_learning_rate_is_for_the_recipe_it_was_tuned_with(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    entry = Entry({"noise": 0.7, "learning_rate": 0.123}, {"searched": True, "recipe": "quick"})
+    file.write_text(to_toml("digits", {(100, "vanilla"): entry}))
+    paper, quick = (configure(digits(), labels=100, recipe=recipe, tuned=file) for recipe in ("paper", "quick"))
+    assert (paper.noise[0], paper.learning_rate) == (0.7, 0.002)
+    assert (quick.noise[0], quick.learning_rate) == (0.7, 0.123)
+    assert configure(digits(), labels=100, recipe="quick", tuned=False).learning_rate == 0.02
 
 
 def test_tuned_values_are_for_their_number_of_labels_and_an_explicit_one_wins() -> None:

@@ -120,6 +120,7 @@ class Outcome:
             "pruned": self.count("pruned"),
             "failed": self.count("failed"),
             "draws": self.about["draws"],
+            "recipe": self.about["recipe"],
             "epochs": config["epochs"],
             "validation_rows": config["validation"],
             "hidden": config["hidden"],

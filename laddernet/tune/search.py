@@ -27,7 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from laddernet.data import TrainingRows
 from laddernet.errors import InputError
 from laddernet.models import find
-from laddernet.settings import configure, published
+from laddernet.settings import configure, published, recipe_named
 from laddernet.study.store import Store
 from laddernet.training import Config
 from laddernet.tune.space import Space, Values, as_settings, as_values
@@ -47,6 +47,7 @@ class Plan:
     data: str
     labels: int  # as the user counts them
     model: str
+    recipe: str
     sampler: str
     seed: int
     draws: int
@@ -78,6 +79,7 @@ class Search:
         draws: int = 3,
         seed: int = 0,
         prune: bool = True,
+        recipe: str = "paper",
         command: str = "",
         on_end: Callable[["Search", FrozenTrial], None] = lambda search, trial: None,
         **settings: Any,
@@ -101,13 +103,22 @@ class Search:
             "model": model,
             "labels": drawn,
             "validation": validation,
+            "recipe": recipe,
             "tuned": False,
         }
         base = asdict(configure(rows, seed=FIRST_DRAW, **self._settings))
         for name in ("seed", "noise", "recon_weights", "eta", "learning_rate"):
             del base[name]
         self.plan = Plan(
-            rows.name, self.labels, find(model).id, sampler, seed, draws, asdict(space), json.loads(json.dumps(base))
+            data=rows.name,
+            labels=self.labels,
+            model=find(model).id,
+            recipe=recipe,
+            sampler=sampler,
+            seed=seed,
+            draws=draws,
+            space=asdict(space),
+            config=json.loads(json.dumps(base)),
         )
         if not space.ranges:
             raise InputError(f"The space of {model} leaves nothing to search; give it a range.")
@@ -122,7 +133,8 @@ class Search:
             )
             if not self.study.trials:
                 # First the values that are used without a search, so that nothing worse is chosen.
-                untuned = space.drawn(as_values(published(find(model), self.labels)))
+                rate = recipe_named(recipe).learning_rate
+                untuned = space.drawn(as_values({**published(find(model), self.labels), "learning_rate": rate}))
                 if untuned is not None:
                     self.study.enqueue_trial(untuned)
             self.study.set_user_attr(ATTRIBUTE, {**asdict(self.plan), "command": command})

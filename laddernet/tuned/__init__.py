@@ -27,10 +27,12 @@ class Entry:
     origin: dict[str, Any]
 
 
-def lookup(data: str, labels: int, model: str, file: str | os.PathLike[str] | None = None) -> Settings:
+def lookup(
+    data: str, labels: int, model: str, recipe: str = "paper", file: str | os.PathLike[str] | None = None
+) -> Settings:
     """The values for this model with this very number of labels; none, if there are none.
 
-    They come from ``file``, or else from the file that ships with the package.
+    They come from ``file``, or else from the file that ships with the package. A learning rate is one of its recipe.
 
     >>> lookup("mnist", 1000, "vanilla")["recon_weights"]
     [2000.0, 20.0, 0.1]
@@ -46,7 +48,11 @@ def lookup(data: str, labels: int, model: str, file: str | os.PathLike[str] | No
         held, entries = read(file)
         if held != data:
             raise InputError(f"{file} holds values for {held}, not for {data}; name a file for {data}.")
-    return dict(entries[labels, model].settings) if (labels, model) in entries else {}
+    if (labels, model) not in entries:
+        return {}
+    entry = entries[labels, model]
+    same = entry.origin.get("recipe", "paper") == recipe
+    return {name: value for name, value in entry.settings.items() if same or name != "learning_rate"}
 
 
 def choice(option: str | None) -> bool | str:
