@@ -15,7 +15,7 @@ import numpy as np
 
 from laddernet.ladder import Ladder, draw_noise, forward
 from laddernet.models import MODELS, find
-from laddernet.training import Trained, _epoch, _initial_state, _statistics
+from laddernet.training import Trained, _statistics, initial_state, run_epoch
 
 
 def models() -> dict[str, bool]:
@@ -29,7 +29,7 @@ def epochs(model: str, sizes: Sequence[int], batch: int, steps: int, seeds: int 
     rows, keys, *settings = _arguments(sizes, batch, steps)
 
     def program(state: Any, keys: Any) -> Any:
-        return _epoch(state, rows, keys, *settings)
+        return run_epoch(state, rows, keys, *settings)
 
     if seeds:
         state = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), state)
@@ -48,7 +48,7 @@ def epochs_and_program(model: str, sizes: Sequence[int], batch: int, steps: int)
     """As :func:`epochs`, with the text of the compiled program."""
     state = _random_state(model, sizes)
     *arguments, batches = _arguments(sizes, batch, steps)
-    compiled = _epoch.lower(state, *arguments, batches).compile()
+    compiled = run_epoch.lower(state, *arguments, batches).compile()
 
     def block() -> None:
         nonlocal state
@@ -59,7 +59,7 @@ def epochs_and_program(model: str, sizes: Sequence[int], batch: int, steps: int)
 
 
 def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
-    """What an epoch is given after its state: rows, keys, where its rows start, learning rates, noise, λ, batches."""
+    """What an epoch is given after its state: rows, keys, where its rows start, rates, noise, λ, decay, batches."""
     rng = np.random.default_rng(0)
     x = [jnp.asarray(rng.random((n, sizes[0]), np.float32)) for n in (batch, steps * batch)]
     y = jnp.asarray(rng.integers(sizes[-1], size=batch))
@@ -67,15 +67,15 @@ def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
     return (x[0], y, x[1]), list(jax.random.split(jax.random.key(0))), [(0, 0)] * 2, rates, *_hyper(sizes), (batch,) * 2
 
 
-def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, jax.Array]:
-    """The published noise and λ for 100 labels, for layers 0 to L."""
-    return jnp.full(len(sizes), 0.3), jnp.asarray([1000.0, 10.0, *[0.1] * (len(sizes) - 2)])
+def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, ...]:
+    """The published noise and λ for 100 labels, for layers 0 to L, and no weight decay."""
+    return jnp.full(len(sizes), 0.3), jnp.asarray([1000.0, 10.0, *[0.1] * (len(sizes) - 2)]), jnp.zeros(())
 
 
 def _random_state(model: str, sizes: Sequence[int]) -> Any:
     rng = np.random.default_rng(0)
     ladder, optimiser = jax.eval_shape(
-        lambda key: _initial_state.__wrapped__(key, 0.1, find(model), tuple(sizes)), jax.random.key(0)
+        lambda key: initial_state.__wrapped__(key, 0.1, find(model), tuple(sizes)), jax.random.key(0)
     )
     ladder = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.1, leaf.shape), leaf.dtype), ladder)
     return ladder, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), optimiser)
@@ -86,10 +86,10 @@ def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, 
     jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]  # as cli.py does
     arguments = _arguments(sizes, 100, rows // 100)
     began = time.perf_counter()
-    state = _initial_state(jax.random.key(0), 0.1, find(model), tuple(sizes))
+    state = initial_state(jax.random.key(0), 0.1, find(model), tuple(sizes))
     jax.block_until_ready(state)  # type: ignore[no-untyped-call]
     initial = time.perf_counter()
-    _epoch.lower(state, *arguments).compile()
+    run_epoch.lower(state, *arguments).compile()
     compiled = time.perf_counter()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"initial values, s": initial - began, "compile, s": compiled - initial, "peak memory, MB": peak}

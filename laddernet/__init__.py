@@ -1,5 +1,6 @@
 """Semi-supervised learning with Ladder Networks: a good classifier from many rows and few labels."""
 
+from laddernet.classifier import LadderClassifier
 from laddernet.combinators import Combinator, PerUnit, initially
 from laddernet.data import Dataset, TrainingData, load, training_data
 from laddernet.errors import DivergedError, InputError
@@ -15,6 +16,7 @@ __all__ = [
     "Dataset",
     "DivergedError",
     "InputError",
+    "LadderClassifier",
     "Model",
     "PerUnit",
     "Trained",

@@ -34,7 +34,7 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     return {_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
-def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: Path) -> Any:
+def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: object) -> Any:
     """A pytree like ``template`` with its leaves from ``arrays``: all of them, and of the same shapes."""
     wanted = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(template)}
     if wanted.keys() != arrays.keys():

@@ -19,10 +19,11 @@ from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import DivergedError, InputError
 from laddernet.ladder import paper_parameters
 from laddernet.models import MODELS
-from laddernet.progress import epochs_shown
+from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
 from laddernet.study.cli import RECIPE, TUNED, report, study
+from laddernet.table.cli import fit, inspect, predict, suggest
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 from laddernet.tune.cli import tune
 from laddernet.tuned import choice
@@ -33,6 +34,10 @@ err = Console(stderr=True)
 app.command()(study)
 app.command()(report)
 app.command()(tune)
+app.command()(fit)
+app.command()(predict)
+app.command()(inspect)
+app.command()(suggest)
 
 
 def main() -> None:
@@ -195,7 +200,7 @@ def train(
     test = (dataset.x_test, dataset.y_test)
     del dataset  # its training rows are on the device now
     try:
-        with epochs_shown(config, steps_per_epoch(config, len(data.x_unlabelled)), err) as shown:
+        with progress_shown("epoch", config.epochs, steps_per_epoch(config, len(data.x_unlabelled)), err) as shown:
             result = run(
                 config,
                 data,

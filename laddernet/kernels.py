@@ -10,12 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from laddernet.network import EPSILON
+
 Rows = Float[Array, "rows units"]
 PerUnit = Float[Array, " units"]
 PerGroup = Float[Array, "groups units"]
-
-# Added to a variance before its root, for units that are constant over a minibatch.
-EPSILON = 1e-10
 
 
 @jax.custom_vjp

@@ -118,6 +118,10 @@ class Path:
     def y(self) -> Rows:
         return jax.nn.softmax(self.logits)
 
+    def rows(self, which: slice) -> "Path":
+        """The same for some of its rows."""
+        return replace(self, z=[z[which] for z in self.z], logits=self.logits[which])
+
 
 def encode(
     encoder: Sequence[EncoderLayer], groups: Sequence[tuple[Rows, Noise | None]], noise_std: PerLayer
@@ -206,9 +210,13 @@ def forward(
     groups: list[tuple[Rows, Noise | None]] = [(x_labelled, noise_labelled)]
     if ladder.decoder:
         groups.append((x_unlabelled, noise_unlabelled))
+        if ladder.model.joint:
+            groups = [_stacked(groups)]
         if ladder.model.reconstruction == "everywhere":
             groups.append((x_unlabelled, None))
     paths = encode(ladder.encoder, groups, noise_std)
+    if ladder.decoder and ladder.model.joint:
+        paths[:1] = [paths[0].rows(slice(len(x_labelled))), paths[0].rows(slice(len(x_labelled), None))]
     clean: Path | None
     labelled = paths[0]
 
@@ -229,6 +237,14 @@ def forward(
     reconstruction = jnp.stack([jnp.mean(jnp.square(error)) for error in errors])
     total = cross_entropy + jnp.dot(recon_weights[: len(errors)], reconstruction)
     return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)
+
+
+def _stacked(groups: Sequence[tuple[Rows, Noise | None]]) -> tuple[Rows, Noise]:
+    """Noisy groups as one."""
+    noise = zip(*(noise for _, noise in groups if noise is not None), strict=True)
+    return jnp.concatenate([x for x, _ in groups]), [
+        None if any(n is None for n in drawn) else jnp.concatenate(drawn) for drawn in noise
+    ]
 
 
 # --- Prediction ---------------------------------------------------------------------------------------------

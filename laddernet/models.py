@@ -40,6 +40,7 @@ class Model:
     noise: Where = "everywhere"
     reconstruction: Where = "everywhere"  # which layers' reconstruction costs count
     eta_matters: bool = False  # whether the combinator draws its weights from N(0, η²)
+    joint: bool = False  # whether noisy labelled and unlabelled rows are normalised together; the paper's are not
 
     def __str__(self) -> str:
         return self.id

@@ -103,9 +103,12 @@ def configure(
     chosen = {**published(found, labels), "learning_rate": followed.learning_rate}
     if tuned is not False:
         chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned)
-    noise = _by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2)
-    recon_weights = _by_layer(
-        "recon-weights", chosen["recon_weights"] if recon_weights is None else recon_weights, len(hidden) + 2
+    noise = by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2, short=2)
+    recon_weights = by_layer(
+        "recon-weights",
+        chosen["recon_weights"] if recon_weights is None else recon_weights,
+        len(hidden) + 2,
+        short=3,
     )
     eta = chosen["eta"] if eta is None else eta
     learning_rate = chosen["learning_rate"] if learning_rate is None else learning_rate
@@ -174,12 +177,15 @@ def published(model: Model, labels: int) -> dict[str, Any]:
     return {"noise": noise, "recon_weights": list(recon_weights), "eta": _ETA}
 
 
-def _by_layer(name: str, values: float | Sequence[float], layers: int) -> tuple[float, ...]:
-    """One value for each layer, from the forms a user may write."""
+def by_layer(name: str, values: float | Sequence[float], layers: int, short: int) -> tuple[float, ...]:
+    """One value for each layer, from the forms a user may write: one, so many as ``short``, or one for each.
+
+    >>> by_layer("noise", (0.5, 0.1), 4, short=2)
+    (0.5, 0.1, 0.1, 0.1)
+    """
     given = [float(v) for v in values] if isinstance(values, Sequence) else [float(values)]
     if not all(math.isfinite(v) and v >= 0 for v in given):
         raise InputError(f"{name} is {_text(given)}; every value must be a finite number, 0 or more.")
-    short = {"noise": 2, "recon-weights": 3}[name]
     if len(given) not in {1, short, layers} or len(given) > layers:
         raise InputError(f"{name} has {len(given)} values; give 1, {short} or {layers} (layers 0 to {layers - 1}).")
     return (*given, *[given[-1]] * (layers - len(given)))

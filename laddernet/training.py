@@ -122,7 +122,7 @@ def train(
     model = find(config.model)
     sizes = (data.x_unlabelled.shape[1], *config.hidden, data.n_classes)
     init_key, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
-    state = _initial_state(init_key, config.eta, model, sizes)
+    state = initial_state(init_key, config.eta, model, sizes)
     epoch = 0
     history: list[Record] = []
     if folder is not None:
@@ -152,12 +152,12 @@ def train(
         rates = jnp.asarray(schedule(jnp.arange(epoch * steps, (epoch + 1) * steps)), jnp.float32)
         starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
         keys = (order_key, jax.random.fold_in(noise_key, epoch))
-        state, costs, finite = _epoch(state, rows, keys, starts, rates, *hyper, batches)
-        _wait(costs)
+        state, costs, finite = run_epoch(state, rows, keys, starts, rates, *hyper, batches)
+        wait_for(costs)
         if epoch == resumed:
             _return_free_memory()
         epoch += 1
-        record = _record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
+        record = epoch_record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
             known = _statistics(state[0], x_seen)
             for name, (x, y) in watched.items():
@@ -213,13 +213,13 @@ _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cp
 
 # Compiled to be run once.
 @partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
-def _initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
+def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
     ladder = Ladder(model, sizes, key=key, eta=eta)
     return ladder, _adam.init(_pack(ladder)[0])
 
 
 @partial(jax.jit, static_argnames="batches", donate_argnames="state", compiler_options=_COMPILER_OPTIONS)
-def _epoch(
+def run_epoch(
     state: State,
     rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
     keys: tuple[PRNGKeyArray, PRNGKeyArray],
@@ -350,7 +350,7 @@ def keep_compiled_programs() -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
 
 
-def _wait(array: Any) -> None:
+def wait_for(array: Any) -> None:
     """Wait for a computation without keeping Ctrl-C from being heard."""
     while not array.is_ready():
         time.sleep(0.002)
@@ -364,7 +364,7 @@ def _return_free_memory() -> None:
             trim(0)
 
 
-def _record(epoch: int, costs: Float[np.ndarray, "steps costs"], rate: float, finite: bool) -> Record:
+def epoch_record(epoch: int, costs: Float[np.ndarray, "steps costs"], rate: float, finite: bool) -> Record:
     """An epoch's means, or an error that names what first became NaN or infinite."""
     names = ["cost", "cross_entropy", *(f"reconstruction_{l}" for l in range(costs.shape[1] - 2))]
     bad = np.argwhere(~np.isfinite(costs))

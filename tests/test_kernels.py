@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from laddernet.kernels import EPSILON, scaled_relu, split_groups, standardise, standardise_groups
+from laddernet.kernels import scaled_relu, split_groups, standardise, standardise_groups
+from laddernet.network import EPSILON
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from typing import NamedTuple
@@ -405,3 +406,29 @@ def test_a_prediction_does_not_depend_on_the_rows_beside_it(rows: int, seed: int
     assert alone.dtype == jnp.float32
     # A matrix product of another shape may add in another order: equal to within float32's rounding of a sum.
     np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model_id", ["vanilla", "first-noise-recons", "baseline-noise"])
+def test_joint_rows_are_normalised_together(model_id: str) -> None:
+    rng = np.random.default_rng(0)
+    ladder = random_ladder(replace(MODELS[model_id], joint=True), DEEP, rng)
+    batch = random_batch(model_id, DEEP, rng)
+    done = forward(ladder, *batch)
+    weights = weights_for_reference(ladder)
+    rows, noise = batch.x_labelled, batch.noise[0]
+    if done.noisy is not None:  # a model without a decoder has labelled rows only
+        rows = np.concatenate([rows, batch.x_unlabelled])
+        noise = [None if a is None else np.concatenate([a, b]) for a, b in zip(*batch.noise, strict=True)]
+    both = reference.encoder(weights, rows, noise, list(batch.noise_std))
+    n = len(batch.x_labelled)
+    for z, expected in zip(done.labelled.z, both["z"], strict=True):
+        np.testing.assert_allclose(z, expected[:n], rtol=1e-9)
+    p = both["h"][-1][np.arange(n), batch.y_labelled]
+    np.testing.assert_allclose(done.cross_entropy, -np.log(p).mean(), rtol=1e-9)
+    if done.noisy is None:
+        return
+    decoded = reference.decoder(model_id, weights, [z[n:] for z in both["z"]], both["h"][-1][n:])
+    for z_hat, expected in zip(done.z_hat, decoded["z_hat"], strict=True):
+        np.testing.assert_allclose(z_hat, expected, rtol=1e-9)
+    apart = reference_costs(model_id, weights, batch)
+    assert abs(apart["cross_entropy"] - float(done.cross_entropy)) > 1e-3

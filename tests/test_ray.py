@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from ray_cluster import Cluster, cluster  # noqa: F401  (a fixture)
 from support import Finished, contents, laddernet
 
 from laddernet.study.store import Store
+from laddernet.tune.outcome import outcomes
+from laddernet.tune.search import open_storage
 
 SETTINGS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "24", "--checkpoint-every", "0")
 STUDY = ("study", "--models", "vanilla", "--seeds", "3", *SETTINGS, "--out", "s")
@@ -62,13 +65,19 @@ def test_a_cluster_out_of_reach_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The study as it goes on this machine, with one core as for each run on the cluster."""
-    folder = tmp_path_factory.mktemp("undisturbed")
+def one_core() -> Iterator[None]:
+    """This machine as if it had one core, which is what each run has on the cluster."""
     with pytest.MonkeyPatch.context() as patch:
         core = min(os.sched_getaffinity(0))
         patch.setattr(os, "sched_getaffinity", lambda process: {core})
-        assert laddernet(*STUDY, cwd=folder).code == 0
+        yield
+
+
+@pytest.fixture(scope="module")
+def undisturbed(one_core: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study as it goes on this machine."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert laddernet(*STUDY, cwd=folder).code == 0
     return folder / "s"
 
 
@@ -117,6 +126,23 @@ def test_kills_of_node_driver_and_worker_change_nothing(
     assert sum(run.attempts for run in store.runs()) > 3
     assert not list(tmp_path.rglob("checkpoints"))
     assert not cluster.workers("head")
+
+
+def test_a_search_on_the_cluster_finds_what_one_on_this_machine_finds(
+    on_ray: tuple[str, ...], one_core: None, tmp_path: Path
+) -> None:
+    search = ("tune", "vanilla", *SETTINGS, "--trials", "2", "--draws", "2")
+    assert laddernet(*search, "--out", "here", cwd=tmp_path).code == 0
+    done = laddernet(*search, *on_ray, "--out", "there", "--storage", (tmp_path / "storage").as_uri(), cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+
+    def tried(name: str) -> list[list[float]]:
+        with closing(Store.open(tmp_path / name / "tune.db", create=False)) as store:
+            (outcome,) = outcomes(open_storage(store))
+        return [trial.errors for trial in outcome.trials]
+
+    assert tried("there") == tried("here")
+    assert [len(errors) for errors in tried("there")] == [2, 2]
 
 
 # --- Bad input --------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def train_until(epoch: int, config: Config, folder: Path, **options: Any) -> Non
 
 
 def test_epochs_seeds_settings_and_a_resumed_run_share_one_compiled_program(tmp_path: Path) -> None:
-    programs = (training._epoch, training._initial_state, training._statistics, training._predict)
+    programs = (training.run_epoch, training.initial_state, training._statistics, training._predict)
     trained()
     compiled = [program._cache_size() for program in programs]
     for change in (
@@ -186,7 +186,7 @@ def test_adam_moves_a_weight_by_about_the_learning_rate_at_each_step() -> None:
     # Adam divides the gradient by its own size, so that a step is at most the rate, or little more.
     rate = 1e-4
     config = tiny_config(epochs=1, decay_epochs=0, learning_rate=rate)
-    start, _ = training._initial_state(
+    start, _ = training.initial_state(
         jax.random.split(jax.random.key(0), 3)[0], config.eta, find("vanilla"), (64, 8, 4, 10)
     )
     end = train(config, tiny_data(config)).ladder
@@ -359,11 +359,11 @@ def test_a_huge_learning_rate_stops_the_run_with_the_epoch_and_step() -> None:
 
 def test_weights_that_are_not_finite_after_the_last_step_stop_the_run() -> None:
     with pytest.raises(DivergedError, match=r"^At the end of epoch 7 the weights are no longer finite; "):
-        training._record(7, np.zeros((STEPS, 6)), 0.002, finite=False)
+        training.epoch_record(7, np.zeros((STEPS, 6)), 0.002, finite=False)
 
 
 def test_a_run_that_diverges_keeps_the_checkpoints_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    epoch = training._epoch
+    epoch = training.run_epoch
     calls: list[int] = []
 
     def diverging(state, rows, keys, starts, rates, noise_std, *others):  # type: ignore[no-untyped-def]
@@ -372,7 +372,7 @@ def test_a_run_that_diverges_keeps_the_checkpoints_before(tmp_path: Path, monkey
         return epoch(state, rows, keys, starts, rates, noise_std, *others)
 
     config = tiny_config()
-    monkeypatch.setattr(training, "_epoch", diverging)
+    monkeypatch.setattr(training, "run_epoch", diverging)
     with pytest.raises(DivergedError, match=r"^In epoch 3, step 1, cross_entropy became nan"):
         train(config, tiny_data(config), folder=tmp_path, checkpoint_every=0)
     monkeypatch.undo()

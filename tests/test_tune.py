@@ -95,10 +95,10 @@ def found(folder: Path) -> list[Outcome]:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
     """A folder with a search of five trials of two draws, how many programs that compiled, and what it printed."""
     folder = tmp_path_factory.mktemp("tune")
-    before = training._epoch._cache_size()  # type: ignore[attr-defined]
+    before = training.run_epoch._cache_size()  # type: ignore[attr-defined]
     done = tune("vanilla", *TINY, "--trials", "5", "--draws", "2", "--also", "learning_rate", cwd=folder)
     assert done.code == 0, done.err
-    return folder, training._epoch._cache_size() - before, done.out  # type: ignore[attr-defined]
+    return folder, training.run_epoch._cache_size() - before, done.out  # type: ignore[attr-defined]
 
 
 def test_a_search_tries_the_untuned_values_first_and_averages_over_draws(searched: tuple[Path, int, str]) -> None:
@@ -207,7 +207,7 @@ def test_the_best_values_become_an_entry_with_its_origin_which_runs_use(searched
     folder, _, _ = searched
     file = folder / "mine.toml"
     assert laddernet("tune", "report", "--out", "t", "--write", file, cwd=folder).code == 0
-    best = found(folder)[0].ranked[0]
+    best = found(folder)[0].chosen
     data, entries = read(file)
     entry = entries[40, "vanilla"]
     assert (data, entry.settings) == ("digits", best.settings)
@@ -650,6 +650,20 @@ def test_a_bad_file_of_tuned_values_is_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(InputError, match="is not a file of tuned values"):
         read(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    ("untuned", "best", "chosen"),
+    [
+        ([5.0, 6.0, 7.0], [4.0, 5.0, 6.1], 1),  # ahead on every draw by about as much
+        ([5.0, 6.0, 7.0], [2.0, 6.9, 8.0], 0),  # ahead by one lucky draw
+        ([5.0, 6.0, 7.0], [5.0, 6.0, 7.0], 0),
+        ([5.0], [4.9], 1),
+    ],
+)
+def test_values_that_are_ahead_by_chance_are_not_chosen(untuned: list[float], best: list[float], chosen: int) -> None:
+    tried = [Tried(0, "complete", {}, {}, untuned), Tried(1, "complete", {}, {}, best)]
+    assert Outcome("", {"starts_untuned": True}, tried, {}, "").chosen.number == chosen
 
 
 def test_everything_on_the_page_is_escaped() -> None:

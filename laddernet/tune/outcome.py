@@ -78,6 +78,19 @@ class Outcome:
         first = next((trial for trial in self.trials if trial.number == 0), None)
         return first if first and first.state == "complete" and self.about["starts_untuned"] else None
 
+    @property
+    def chosen(self) -> Tried:
+        """The best trial, unless it is ahead of the untuned values by no more than chance: then those.
+
+        Chance is one standard error of the differences, draw by draw. The best of many trials is partly the luckiest.
+        """
+        best, untuned = self.ranked[0], self.untuned
+        if untuned is None or len(best.errors) < 2:
+            return best
+        ahead = [before - after for before, after in zip(untuned.errors, best.errors, strict=True)]
+        standard_error = statistics.stdev(ahead) / math.sqrt(len(ahead))
+        return best if statistics.fmean(ahead) > standard_error else untuned
+
     def count(self, state: str) -> int:
         return sum(trial.state == state for trial in self.trials)
 
@@ -107,13 +120,14 @@ class Outcome:
         return [Slice(0.0, 0.0, [mean for value, mean in tried if value == 0]), *slices]
 
     def entry(self) -> Entry:
-        """The best values and where they come from."""
-        best, config = self.ranked[0], self.about["config"]
+        """The chosen values and where they come from."""
+        best, config = self.chosen, self.about["config"]
         origin = {
             "searched": True,
             "validation_error": round(best.mean, 4),
             "validation_spread": round(best.spread, 4),
             **({"untuned_validation_error": round(self.untuned.mean, 4)} if self.untuned else {}),
+            **({"kept_untuned": True} if best is self.untuned else {}),
             "sampler": self.about["sampler"],
             "seed": self.about["seed"],
             "trials": len(self.trials),

@@ -1,0 +1,466 @@
+"""LadderClassifier: the Ladder Network as a scikit-learn estimator."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags, check_random_state, compute_class_weight
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from laddernet import modelfile
+from laddernet.errors import InputError
+from laddernet.labels import UNLABELLED, encode_labels
+from laddernet.models import AnyModel, find
+from laddernet.network import Network, Rows, Scaling, fold, log_softmax, softmax, statistics
+from laddernet.scaling import SCALINGS, find_scaling
+
+_STEPS = 1000
+# Published for pixels from 0 to 1, whose variance is about a tenth of that of a column with deviation 1.
+_RECON_WEIGHTS = {"range": (1000.0, 10.0, 0.1), "columns": (100.0, 10.0, 0.1), "none": (100.0, 10.0, 0.1)}
+_DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
+_STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
+
+
+class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """A classifier that learns from labelled and unlabelled rows alike: a Ladder Network.
+
+    Parameters
+    ----------
+    model : a model's id (``laddernet models`` lists them), ``file.py:Class`` or a class for a combinator of your own.
+    hidden : sizes of the hidden layers.
+    noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
+    recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
+        None: 10 for λ(1), 0.1 above, and for λ(0) 100, or 1000 if the columns are scaled by the range of all of them.
+    eta : standard deviation of the initial weights of MLP and AMLP combinators.
+    epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
+    batch_size : rows of a step, of unlabelled and of labelled ones each.
+    learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
+    class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
+    early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
+        stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
+        Off, with a warning, if a class has fewer than five labels.
+    scale : how columns are brought to a common scale: "columns", "range", "none", or "auto" (`laddernet.scaling`).
+    unlabeled : the value in y that marks a row without a label, besides None, NaN and NA, which always do.
+        None: only those.
+    random_state : fixes initial values, noise and order.
+    warm_start : begin at the network of the last fit instead of at random values.
+    verbose : show progress.
+    device : "cpu", "gpu" or "tpu"; None is what JAX prefers.
+    n_jobs : how many cores to use while learning (None or −1: all that the process may use).
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    history_ : a record for each 32 steps: costs, learning rate, with early stopping the validation error.
+    n_steps_ : how many steps were taken.
+    network_ : what predicts: plain matrices.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, truth = make_moons(400, noise=0.1, random_state=0)
+    >>> y = np.full(400, -1)
+    >>> y[:12] = truth[:12]
+    >>> classifier = LadderClassifier(hidden=(16, 8), max_steps=320, random_state=0).fit(X, y)
+    >>> bool(classifier.score(X, truth) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        model: AnyModel = "vanilla",
+        *,
+        hidden: Sequence[int] = (256, 128, 64),
+        noise: float | Sequence[float] = 0.3,
+        recon_weights: float | Sequence[float] | None = None,
+        eta: float = 0.1,
+        epochs: int | None = None,
+        max_steps: int | None = None,
+        batch_size: int = 100,
+        learning_rate: float = 0.02,
+        weight_decay: float = 0.05,
+        class_weight: Mapping[Any, float] | str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 10,
+        scale: str = "auto",
+        unlabeled: Any = -1,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        device: str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.model = model
+        self.hidden = hidden
+        self.noise = noise
+        self.recon_weights = recon_weights
+        self.eta = eta
+        self.epochs = epochs
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.scale = scale
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.device = device
+        self.n_jobs = n_jobs
+
+    # --- Learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from all rows of X, and from the labels of those that have one."""
+        from laddernet.stream import Table, train  # which loads JAX: prediction does without it
+
+        before = vars(self).copy() if self.warm_start and hasattr(self, "network_") else None
+        x = self._checked(X, reset=True)
+        if y is None:
+            raise InputError("This LadderClassifier requires y to be passed, but the target y is None.")
+        self.classes_, codes = encode_labels(y, self.unlabeled)
+        if len(codes) != x.shape[0]:
+            raise InputError(f"X has {x.shape[0]} rows and y has {len(codes)}; give a label, or a mark, for each row.")
+        labelled = np.flatnonzero(codes != UNLABELLED)
+        if self.scale not in SCALINGS:
+            raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
+        how, scaling = find_scaling(x, self.scale)
+        job = self._job(x.shape[0], _RECON_WEIGHTS[how] if self.recon_weights is None else self.recon_weights)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        start = None if before is None else self._start(before, job)
+        if before is not None:
+            scaling = before["network_"].scaling
+        labelled, held_out = self._held_out(labelled, codes, seed)
+        seen = np.arange(x.shape[0]) if job.model.combinator else labelled  # as in `training.train`
+        if len(seen) > _STATISTICS_ROWS:
+            seen = np.sort(np.random.default_rng(seed).choice(seen, _STATISTICS_ROWS, replace=False))
+        table = Table(x, scaling, labelled, codes[labelled], self._probabilities(codes[labelled]))
+        watch = _Watch(self, table, seen, held_out, codes[held_out])
+        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, job.steps) as shown:
+            ladder = train(job, table, seed, start=start, on_chunk=lambda record, now: watch.hear(record, now, shown))
+        self._parameters = watch.best or _parameters(ladder, table.bring(seen))
+        self.network_ = _folded(self._parameters, scaling)
+        self.history_ = watch.history
+        self.n_steps_ = watch.history[-1]["step"]
+        return self
+
+    def _job(self, rows: int, recon_weights: float | Sequence[float]) -> Any:
+        """What is to be trained, with every parameter checked."""
+        from laddernet.settings import by_layer
+        from laddernet.stream import Job
+
+        hidden = tuple(self.hidden)
+        if not hidden or not all(_whole(n) and n >= 1 for n in hidden):
+            raise InputError(f"hidden is {self.hidden!r}; give one or more sizes of 1 or more.")
+        if self.epochs is not None and self.max_steps is not None:
+            raise InputError("Both epochs and max_steps are given; give one of them.")
+        for name in ("epochs", "max_steps", "batch_size", "n_iter_no_change"):
+            value = getattr(self, name)
+            if value is not None and not (_whole(value) and value >= 1):
+                raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
+        for name, least in {"learning_rate": "above 0", "eta": "above 0", "weight_decay": "0 or more"}.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0 and (value > 0 or least != "above 0")):
+                raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
+        layers = len(hidden) + 2
+        passes = None if self.epochs is None else self.epochs * math.ceil(rows / self.batch_size)
+        return Job(
+            # The paper normalises the labelled rows by themselves. With a label or two a class that says little about
+            # the rows to be classified, so here they are normalised together with the unlabelled ones.
+            model=replace(find(self.model), joint=True),
+            sizes=(self.n_features_in_, *map(int, hidden), len(self.classes_)),
+            noise=by_layer("noise", _plain(self.noise), layers, short=2),
+            recon_weights=by_layer("recon_weights", _plain(recon_weights), layers, short=3),
+            eta=self.eta,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            decay=_DECAY,
+            steps=passes or self.max_steps or _STEPS,
+            batch_size=self.batch_size,
+            labelled_batch_size=self.batch_size,
+        )
+
+    def _start(self, before: dict[str, Any], job: Any) -> Any:
+        """The network of the last fit, on which this one goes on."""
+        from laddernet.checkpoint import from_named_arrays
+        from laddernet.stream import template
+
+        if not np.array_equal(before["classes_"], self.classes_):
+            raise InputError(
+                f"The last fit was for the classes {before['classes_'].tolist()}, this one is for "
+                f"{self.classes_.tolist()}; with warm_start=True they must be the same."
+            )
+        arrays = {name: array for name, array in before["_parameters"].items() if not name.startswith("statistics.")}
+        return from_named_arrays(template(job), arrays, "The last fit")
+
+    def _held_out(self, labelled: np.ndarray, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """The labelled rows to learn from, and those by which to stop."""
+        if not self.early_stopping:
+            return labelled, labelled[:0]
+        if not 0 < self.validation_fraction < 1:
+            raise InputError(f"validation_fraction is {self.validation_fraction!r}; it must lie between 0 and 1.")
+        fewest = np.bincount(codes[labelled]).min()
+        if fewest < 5 or len(labelled) * self.validation_fraction < len(self.classes_):
+            warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=3)
+            return labelled, labelled[:0]
+        learn, held_out = train_test_split(
+            labelled, test_size=self.validation_fraction, stratify=codes[labelled], random_state=seed
+        )
+        return np.sort(learn), np.sort(held_out)
+
+    def _probabilities(self, codes: np.ndarray) -> np.ndarray | None:
+        """How often each labelled row is to be drawn, if classes have weights."""
+        if self.class_weight is None:
+            return None
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
+        share: np.ndarray = weights[codes]
+        if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
+            raise InputError(f"class_weight is {self.class_weight!r}; weights must be finite, not below 0, not all 0.")
+        share /= share.sum()
+        return share
+
+    # --- Prediction ----------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        best = self._logits(X).argmax(axis=1)
+        classes: np.ndarray = self.classes_[best]
+        return classes
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class for each row, in the order of ``classes_``."""
+        return softmax(self._logits(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        return log_softmax(self._logits(X))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The logits; with two classes, by how much that of the second is above that of the first."""
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
+        """What the rows are at a layer of the clean path: 1 is the first hidden layer; None is the last hidden one."""
+        check_is_fitted(self)
+        top = len(self.network_.weights)
+        layer = top - 1 if layer is None else layer
+        if not 0 <= layer <= top:
+            raise InputError(f"There is no layer {layer}; give 0 (the scaled input) to {top} (the logits).")
+        return self.network_.layer(self._checked(X, reset=False), layer)
+
+    def _logits(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.network_.logits(self._checked(X, reset=False))
+
+    def _checked(self, X: Any, *, reset: bool) -> Rows:
+        # Numbers stay as they are: a copy of all rows in another type would double the memory.
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_min_samples=1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.network_.weights[-1].shape[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # --- Files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Put all that `load` needs into one safetensors file."""
+        modelfile.write(Path(path), "classifier", *self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The classifier that a file holds; no code from the file is run."""
+        return cls.from_state(*modelfile.read(Path(path), "classifier"))
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that was learned: arrays, and what can be said in JSON."""
+        check_is_fitted(self)
+        scaling = self.network_.scaling
+        arrays = {**self._parameters, "scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
+        about = {
+            "parameters": {name: _as_json(value) for name, value in self.get_params(deep=False).items()},
+            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "n_features_in": int(self.n_features_in_),
+            "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "n_steps": self.n_steps_,
+            "history": self.history_,
+        }
+        return arrays, about
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
+        """The classifier of a :meth:`state`."""
+        parameters = {name: held["value"] for name, held in about["parameters"].items() if "value" in held}
+        made = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
+        made.classes_ = np.array(about["classes"]["values"], dtype=about["classes"]["dtype"])
+        made.n_features_in_ = about["n_features_in"]
+        if about["feature_names_in"] is not None:
+            made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
+        made.n_steps_ = about["n_steps"]
+        made.history_ = about["history"]
+        made._parameters = {name: array for name, array in arrays.items() if not name.startswith("scaling.")}
+        made.network_ = _folded(made._parameters, Scaling(arrays["scaling.shift"], arrays["scaling.factor"]))
+        return made
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write a model for ONNX runtimes: input ``X``, outputs ``label`` and ``probabilities``."""
+        from laddernet.onnx import write
+
+        check_is_fitted(self)
+        write(Path(path), self.network_, self.classes_)
+
+
+# --- What is learned ----------------------------------------------------------------------------------------------
+
+
+def _parameters(ladder: Any, x: np.ndarray) -> dict[str, np.ndarray]:
+    """A network's arrays by name, and the statistics that its clean path has over the rows ``x``."""
+    from laddernet.checkpoint import named_arrays
+
+    arrays = {name: array.copy() for name, array in named_arrays(ladder).items()}
+    mu, sigma = statistics(x, *_encoder(arrays))
+    known = {"mu": mu, "sigma": sigma}
+    return arrays | {f"statistics.{name}.{l}": a for name, all_l in known.items() for l, a in enumerate(all_l)}
+
+
+def _folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
+    W, gamma, beta = _encoder(arrays)
+    mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
+    return fold(scaling, W, gamma, beta, mu, sigma)
+
+
+def _encoder(arrays: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
+    """W, γ and β of layers 1 to L."""
+    layers = sum(name.startswith("encoder.") and name.endswith(".W") for name in arrays)
+    return [[arrays[f"encoder.{l}.{name}"] for l in range(layers)] for name in ("W", "gamma", "beta")]
+
+
+class _Watch:
+    """Hears each chunk: keeps the records and, with rows held out, the best network so far."""
+
+    def __init__(
+        self, classifier: LadderClassifier, table: Any, seen: np.ndarray, held_out: np.ndarray, codes: np.ndarray
+    ) -> None:
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, np.ndarray] | None = None
+        self._patience = classifier.n_iter_no_change
+        self._table, self._seen, self._held_out, self._codes = table, seen, held_out, codes
+        self._lowest, self._since = math.inf, 0
+
+    def hear(self, record: dict[str, Any], ladder: Any, shown: Any) -> bool:
+        self.history.append(record)
+        if len(self._held_out):
+            parameters = _parameters(ladder, self._table.bring(self._seen))
+            logits = _folded(parameters, self._table.scaling).logits(self._table.x[self._held_out])
+            error = record["validation_error"] = 100 * float(np.mean(logits.argmax(axis=1) != self._codes))
+            self._since += 1
+            if error <= self._lowest:  # of equals the last, which has learned for longer
+                self._since = 0 if error < self._lowest else self._since
+                self._lowest, self.best = error, parameters
+        shown(record)
+        return self._since >= self._patience
+
+
+# --- Around it ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _shown(verbose: bool, steps: int) -> Iterator[Any]:
+    """Progress: a live line on a terminal, else some ten plain ones."""
+    from rich.console import Console
+
+    from laddernet.progress import progress_shown
+
+    console = Console(stderr=True)
+    if not verbose:
+        yield lambda record: None
+    elif console.is_terminal:
+        with progress_shown("step", steps, 1, console) as shown:
+            yield shown
+    else:
+        said = 0
+
+        def say(record: dict[str, Any]) -> None:
+            nonlocal said
+            if record["step"] * 10 // steps > said:
+                said = record["step"] * 10 // steps
+                error = f", validation {record['validation_error']:.2f} %" if "validation_error" in record else ""
+                print(f"step {record['step']} of {steps}: cost {record['cost']:.3f}{error}", flush=True)
+
+        yield say
+
+
+@contextmanager
+def _on_device(name: str | None) -> Iterator[None]:
+    if name is None:
+        yield
+        return
+    import jax
+
+    try:
+        device = jax.devices(name)[0]
+    except RuntimeError as error:
+        present = ", ".join(sorted({device.platform for device in jax.devices()}))
+        raise InputError(f"There is no device {name!r} here; give one of {present}, or None.") from error
+    with jax.default_device(device):
+        yield
+
+
+@contextmanager
+def _on_cores(n_jobs: int | None) -> Iterator[None]:
+    """Keep all threads of this process to so many cores meanwhile: XLA has no other switch once it has begun."""
+    if n_jobs is None or n_jobs == -1 or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    count = n_jobs if n_jobs > 0 else len(cores) + 1 + n_jobs
+    if not _whole(n_jobs) or count < 1:
+        raise InputError(f"n_jobs is {n_jobs!r}; give a number of cores, None or -1 for all.")
+    try:
+        _keep_to(cores[:count])
+        yield
+    finally:
+        _keep_to(cores)
+
+
+def _keep_to(cores: Sequence[int]) -> None:
+    for thread in Path("/proc/self/task").iterdir():
+        try:
+            os.sched_setaffinity(int(thread.name), cores)
+        except ProcessLookupError:  # it has ended
+            continue
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.number) else value
+
+
+def _as_json(value: Any) -> dict[str, Any]:
+    """A parameter as it is kept in a file: what JSON cannot say (a class, a generator) is not."""
+    value = value.id if hasattr(value, "combinator") else _plain(value)
+    try:
+        return {"value": json.loads(json.dumps(value))}
+    except TypeError:
+        return {"shown": repr(value)}

@@ -1,0 +1,77 @@
+"""From what a user writes as labels to classes and numbers."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from laddernet.errors import InputError
+
+UNLABELLED = -1  # the code of a row without a label
+
+
+def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in order, and for each row the number of its class or −1.
+
+    A row is unlabelled if its label is None, NaN or NA, or equals ``unlabeled``.
+
+    >>> classes, codes = encode_labels(["b", None, "a"])
+    >>> classes.tolist(), codes.tolist()
+    (['a', 'b'], [1, -1, 0])
+    >>> encode_labels([-1, 1, -1], unlabeled=None)[1].tolist()
+    [0, 1, 0]
+    """
+    values = column_or_1d(_as_array(y), warn=True)
+    missing = _missing(values)
+    marked = np.zeros(len(values), bool)
+    if unlabeled is not None:
+        marked[~missing] = _equal(values[~missing], unlabeled)
+    missing |= marked
+    known = values[~missing]
+    if not len(known):
+        marks = "None or NaN" if unlabeled is None else f"None, NaN or {unlabeled!r}"
+        raise InputError(f"No row of y has a label (all are {marks}); give at least one label of two classes.")
+    if known.dtype == object:
+        kinds = sorted({type(value).__name__ for value in known})
+        if len(kinds) > 1 and not all(isinstance(value, int | float | np.number) for value in known):
+            raise InputError(f"y holds labels of several types ({', '.join(kinds)}); give all as one type.")
+        known = np.array(known.tolist())
+    check_classification_targets(known)
+    classes, codes = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        but, advice = "", "give labels of two classes or more"
+        if marked.any():
+            but = f" but {unlabeled!r}, which marks unlabelled rows"
+            advice = f"if {unlabeled!r} is a class of yours, say so with unlabeled=None, or name another mark"
+        raise InputError(f"y holds one class, {classes.tolist()[0]!r}, and nothing else{but}; {advice}.")
+    out = np.full(len(values), UNLABELLED)
+    out[~missing] = codes
+    return classes, out
+
+
+def _as_array(y: Any) -> np.ndarray:
+    if hasattr(y, "to_numpy"):  # pandas, polars
+        return np.asarray(y.to_numpy())
+    # NumPy would make the word "nan" of a NaN among words.
+    words = isinstance(y, list | tuple) and any(isinstance(value, str) for value in y)
+    return np.asarray(y, dtype=object if words else None)
+
+
+def _missing(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype == object:
+        return np.array([_is_missing(value) for value in values], bool)
+    return np.zeros(len(values), bool)
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas.NA is recognised by its type, for whoever has no pandas has no NA either.
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
+def _equal(values: np.ndarray, mark: Any) -> np.ndarray:
+    if values.dtype != object and isinstance(mark, str) != (values.dtype.kind in "US"):
+        return np.zeros(len(values), bool)  # numbers are no words
+    return np.asarray(values == mark, bool)

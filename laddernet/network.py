@@ -1,0 +1,111 @@
+"""A trained network as prediction needs it: plain matrix products in NumPy, with the normalisation folded in."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Rows = Any  # an array of rows, or a SciPy sparse matrix of rows
+
+# Added to a variance before its root, for units that are constant over the rows.
+EPSILON = 1e-10
+_BLOCK = 1024  # rows that go up at a time: what they become at a layer stays in the processor's cache
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What is done to the columns before the network sees them: (x − shift) · factor, as float32."""
+
+    shift: np.ndarray
+    factor: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        # In the precision of the input: a large mean would take the digits of what is subtracted from it.
+        scaled = np.subtract(x, self.shift, dtype=np.result_type(x.dtype, np.float32))
+        scaled *= self.factor
+        result: np.ndarray = scaled.astype(np.float32, copy=False)
+        return result
+
+
+@dataclass(frozen=True)
+class Network:
+    """h(l) = relu(h(l−1) W(l) + b(l)) and logits at the top."""
+
+    scaling: Scaling
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+
+    def logits(self, x: Rows) -> np.ndarray:
+        return self.layer(x, len(self.weights))
+
+    def layer(self, x: Rows, layer: int) -> np.ndarray:
+        """What the rows are at a layer; 0 is the scaled input, the last one the logits."""
+        out = np.empty((x.shape[0], (self.weights[layer - 1] if layer else self.weights[0].T).shape[1]), np.float32)
+        for rows in blocks(x.shape[0], _BLOCK):
+            h = self.scaling(dense(x[rows]))
+            for l, (W, b) in enumerate(zip(self.weights[:layer], self.biases[:layer], strict=True), start=1):
+                h = h @ W
+                h += b
+                if l < len(self.weights):
+                    np.maximum(h, 0, out=h)
+            out[rows] = h
+        return out
+
+
+def fold(
+    scaling: Scaling,
+    W: Sequence[np.ndarray],
+    gamma: Sequence[np.ndarray],
+    beta: Sequence[np.ndarray],
+    mu: Sequence[np.ndarray],
+    sigma: Sequence[np.ndarray],
+) -> Network:
+    """γ((h W − μ) / σ + β) as one product and one sum."""
+    scale = [g / s for g, s in zip(gamma, sigma, strict=True)]
+    biases = [g * b - m * s for g, b, m, s in zip(gamma, beta, mu, scale, strict=True)]
+    return Network(scaling, tuple(w * s for w, s in zip(W, scale, strict=True)), tuple(biases))
+
+
+def statistics(
+    x: np.ndarray, W: Sequence[np.ndarray], gamma: Sequence[np.ndarray], beta: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """μ and σ of each layer over the clean pass of the rows, as in `laddernet.ladder.statistics`."""
+    mu, sigma = [], []
+    h = x
+    for l in range(len(W)):
+        h = h @ W[l]
+        mu.append(h.mean(axis=0, dtype=np.float64).astype(np.float32))
+        h -= mu[l]
+        sigma.append(np.sqrt(np.mean(np.square(h), axis=0, dtype=np.float64) + EPSILON).astype(np.float32))
+        h = np.maximum(gamma[l] * (h / sigma[l] + beta[l]), 0)
+    return mu, sigma
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """
+    >>> softmax(np.array([[0.0, 0.0], [0.0, 1000.0]])).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    p: np.ndarray = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    logs: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return logs
+
+
+def dense(x: Rows) -> np.ndarray:
+    """A few rows as an array, which sparse ones are not."""
+    return x if isinstance(x, np.ndarray) else x.toarray()
+
+
+def blocks(rows: int, size: int) -> Iterator[slice]:
+    """
+    >>> list(blocks(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))

@@ -1,0 +1,55 @@
+"""How a table's columns are brought to a common scale."""
+
+from typing import Any
+
+import numpy as np
+
+from laddernet.network import Rows, Scaling, blocks, dense
+
+SCALINGS = ("auto", "columns", "range", "none")
+_BLOCK = 4096  # rows at a time
+
+
+def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
+    """Learn the scaling from the rows: by "columns" (mean 0, deviation 1), by the "range" of all of them, or "none".
+
+    Returns which of these it is, and the scaling.
+
+    "auto" takes the range where the columns are measured alike, as the pixels of images and counts or marks of 0 and 1
+    are: then a column that hardly varies says little, and should not be blown up. Columns that are constant become 0.
+
+    >>> x = np.array([[0.0, 8.0, 5.0], [16.0, 16.0, 5.0]])
+    >>> how, scaling = find_scaling(x)
+    >>> how, scaling(x).tolist()
+    ('range', [[0.0, 0.5, 0.0], [1.0, 1.0, 0.0]])
+    """
+    low, high, mean, deviation = _summary(x)
+    varies = high > low
+    spread = high.max() - low.min()
+    alike = bool(varies.any()) and low.min() >= 0 and np.mean((high - low)[varies] >= 0.9 * spread) >= 0.5
+    if how == "auto":
+        how = "range" if alike else "columns"
+    if how == "none":
+        shift, factor = np.zeros(len(low)), np.ones(len(low))
+    elif how == "range":
+        shift, factor = np.where(varies, low.min(), low), varies / (spread or 1)
+    else:
+        # A deviation may be lost in rounding where the values lie far from zero and close together.
+        shift, factor = mean, np.divide(1, deviation, out=np.zeros_like(mean), where=varies & (deviation > 0))
+    return how, Scaling(shift.astype(np.float32), factor.astype(np.float32))
+
+
+def _summary(x: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of each column, the lowest and highest value, the mean and the standard deviation; block by block."""
+    first = dense(x[:1])[0].astype(np.float64)
+    low, high = first.copy(), first.copy()
+    total, squares = np.zeros_like(first), np.zeros_like(first)
+    for rows in blocks(x.shape[0], _BLOCK):
+        part: Any = dense(x[rows]).astype(np.float64)
+        np.minimum(low, part.min(axis=0), out=low)
+        np.maximum(high, part.max(axis=0), out=high)
+        part -= first  # so that squares do not lose what a large mean would take
+        total += part.sum(axis=0)
+        squares += np.square(part).sum(axis=0)
+    mean = total / x.shape[0]
+    return low, high, mean + first, np.sqrt(np.maximum(squares / x.shape[0] - mean**2, 0))

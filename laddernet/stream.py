@@ -1,0 +1,126 @@
+"""Training on rows that stay where they are: a few steps at a time, each chunk of rows gathered by the host.
+
+What is compiled depends on the columns, the classes and the network, not on the number of rows, so that fits of
+different tables of one shape share it. While a chunk is being computed the next one is gathered.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from laddernet.ladder import Ladder
+from laddernet.models import Model
+from laddernet.network import Rows, Scaling, dense
+from laddernet.training import Record, epoch_record, initial_state, run_epoch, wait_for
+
+CHUNK = 32  # steps
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained, and how."""
+
+    model: Model
+    sizes: tuple[int, ...]
+    noise: tuple[float, ...]
+    recon_weights: tuple[float, ...]
+    eta: float
+    learning_rate: float
+    weight_decay: float
+    decay: float  # the share of the steps, the last, over which the learning rate falls to zero
+    steps: int
+    batch_size: int  # unlabelled rows of a step
+    labelled_batch_size: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows to learn from."""
+
+    x: Rows
+    scaling: Scaling
+    labelled: np.ndarray  # numbers of rows
+    codes: np.ndarray  # their classes
+    probabilities: np.ndarray | None = None  # how often each is drawn, if not equally often
+
+    def bring(self, rows: np.ndarray) -> np.ndarray:
+        return self.scaling(dense(self.x[rows]))
+
+
+def train(
+    job: Job,
+    table: Table,
+    seed: int,
+    *,
+    start: Ladder | None = None,
+    on_chunk: Callable[[Record, Ladder], bool] = lambda record, ladder: False,
+) -> Ladder:
+    """Train to the last step, or until ``on_chunk``, which hears the record of each chunk, says that it is enough."""
+    init_key, order_key, noise_key = jax.random.split(jax.random.key(seed), 3)
+    state = initial_state(init_key, job.eta, job.model, job.sizes)
+    if start is not None:
+        state = (start, state[1])
+    hyper = [jnp.asarray(value, jnp.float32) for value in (job.noise, job.recon_weights, job.weight_decay)]
+    batches = (job.labelled_batch_size, job.batch_size)
+    chunks = -(-job.steps // CHUNK)
+    gathered = _gather(job, table, np.random.default_rng(seed))
+    rows = next(gathered)
+    for chunk in range(chunks):
+        rates = jnp.asarray(_rates(job, chunk))
+        keys = (order_key, jax.random.fold_in(noise_key, chunk))
+        state, costs, finite = run_epoch(state, rows, keys, [(0, 0), (0, 0)], rates, *hyper, batches)
+        if chunk + 1 < chunks:
+            rows = next(gathered)
+        wait_for(costs)
+        taken = min(CHUNK, job.steps - chunk * CHUNK)
+        record = epoch_record(chunk + 1, np.asarray(costs)[:taken], float(rates[taken - 1]), bool(finite))
+        record = {"step": chunk * CHUNK + taken, **{name: value for name, value in record.items() if name != "epoch"}}
+        if on_chunk(record, state[0]):
+            break
+    ladder: Ladder = state[0]
+    return ladder
+
+
+def template(job: Job) -> Ladder:
+    """The shapes of the network that a job trains."""
+    shapes: Ladder = jax.eval_shape(lambda: Ladder(job.model, job.sizes, key=jax.random.key(0)))
+    return shapes
+
+
+def _rates(job: Job, chunk: int) -> np.ndarray:
+    """The learning rate of each step of a chunk: constant, then linear to zero, and zero beyond the end."""
+    left = 1 - (chunk * CHUNK + np.arange(CHUNK)) / job.steps
+    rates: np.ndarray = np.asarray(np.clip(left / job.decay, 0, 1) * job.learning_rate, np.float32)
+    return rates
+
+
+def _gather(job: Job, table: Table, rng: np.random.Generator) -> Iterator[Any]:
+    """Chunk after chunk: labelled rows, their classes, unlabelled rows."""
+    unlabelled = _passes(table.x.shape[0], rng)
+    labelled = _passes(len(table.labelled), rng)
+    while True:
+        if table.probabilities is None:
+            drawn = labelled(CHUNK * job.labelled_batch_size)
+        else:
+            drawn = rng.choice(len(table.labelled), CHUNK * job.labelled_batch_size, p=table.probabilities)
+        x_labelled = table.bring(table.labelled[drawn])
+        x_unlabelled = table.bring(unlabelled(CHUNK * job.batch_size))
+        yield jnp.asarray(x_labelled), jnp.asarray(table.codes[drawn]), jnp.asarray(x_unlabelled)
+
+
+def _passes(n: int, rng: np.random.Generator) -> Callable[[int], np.ndarray]:
+    """Takes the next so many out of an endless stream of shuffled passes over ``n`` rows."""
+    left = np.zeros(0, int)
+
+    def take(count: int) -> np.ndarray:
+        nonlocal left
+        while len(left) < count:
+            left = np.concatenate([left, rng.permutation(n)])
+        taken, left = left[:count], left[count:]
+        return taken
+
+    return take

@@ -1,0 +1,339 @@
+"""The commands for a table of one's own: ``fit``, ``predict``, ``inspect`` and ``suggest``.
+
+What they need is imported when they run: pandas and scikit-learn would make every other command wait for them.
+"""
+
+import csv
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Lines
+from rich.text import Text
+
+from laddernet.errors import InputError
+from laddernet.files import sha256
+
+if TYPE_CHECKING:
+    from laddernet.table.model import Estimate, Rows, TableModel
+    from laddernet.table.read import Table
+
+_out = Console()
+_err = Console(stderr=True)
+
+_PATIENCE = 600.0  # seconds that an estimate may take if nobody asked for it
+_SHOWN = 30  # classes that are listed
+
+_DELIMITER = "What stands between the cells of a CSV file. [default: found out]"
+_ENCODING = "Of a CSV file. [default: utf-8, or what its first bytes say]"
+_KEEP = "Columns to copy, as in id,name."
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or NPZ with arrays X and y.")],
+    target: Annotated[
+        str | None, typer.Option(help="The column of the classes, empty where unlabelled. [default for NPZ: y]")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The model's file. [default: DATA's name with .safetensors]")
+    ] = None,
+    also: Annotated[list[Path] | None, typer.Option(help="More rows, without labels; may be repeated.")] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, as in id,name.")] = "",
+    use: Annotated[str, typer.Option(help="Columns to use although they look like identifiers.")] = "",
+    category: Annotated[str, typer.Option(help="Columns that are categories although they look like numbers.")] = "",
+    model: Annotated[str, typer.Option(help="A model's id; `laddernet models` lists them.")] = "vanilla",
+    hidden: Annotated[str | None, typer.Option(help="Hidden sizes, as in 256,128. [default: 256,128,64]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the rows, instead of --max-steps.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Steps of training. [default: 1000]")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Fixes initial values, noise, order and folds.")] = 0,
+    estimate: Annotated[
+        bool | None,
+        typer.Option(help="Estimate the error by cross-validation. [default: if it takes less than ten minutes]"),
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
+    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+) -> None:
+    """Learn a table's classes from rows with and without labels."""
+    from laddernet.classifier import LadderClassifier
+    from laddernet.models import find
+    from laddernet.table.model import TableModel, read_rows
+    from laddernet.table.read import open_table
+    from laddernet.table.write import check_writable
+    from laddernet.training import keep_compiled_programs
+
+    if str(data) == "-":
+        raise InputError("`fit` reads its table more than once; give a file instead of standard input.")
+    table = open_table(data, delimiter=delimiter, encoding=encoding)
+    others = [open_table(other, delimiter=delimiter, encoding=encoding) for other in also or ()]
+    path = out or data.with_suffix(".safetensors")
+    _spare(path, data, *(also or ()))
+    check_writable(path)
+    find(model)
+    keep_compiled_programs()
+    settings: dict[str, Any] = {"epochs": epochs, "max_steps": max_steps, "random_state": seed}
+    if hidden is not None:
+        settings["hidden"] = [_whole("hidden", part) for part in hidden.split(",")]
+
+    def make(verbose: bool = False) -> LadderClassifier:
+        return LadderClassifier(model, verbose=verbose, **settings)
+
+    with _stoppable("Stopped; nothing was saved."):
+        with _shown("Reading"):
+            rows = read_rows(table, target, also=others, drop=_names(drop), use=_names(use), category=_names(category))
+        _print_rows(data, rows)
+        started = time.monotonic()
+        trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
+        seconds = time.monotonic() - started
+        trained.save(path)
+    print(f"Trained {model} for {seconds:.0f} s; saved to {path}", flush=True)
+    with _stoppable(f"Stopped; {path} is saved, without an estimate."):
+        found = _estimated(rows, make, seed, seconds, estimate)
+        if found is not None:
+            replace(trained, estimate=found).save(path)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet or NPZ; '-' is CSV on standard input.")],
+    out: Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")] = Path("-"),
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
+    keep: Annotated[str, typer.Option(help=_KEEP)] = "",
+    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
+    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+) -> None:
+    """Write the class of each row, and how sure the model is of it; however large the table is."""
+    import numpy as np
+
+    from laddernet.table.model import TableModel
+    from laddernet.table.read import open_table
+    from laddernet.table.write import csv_writer
+
+    _spare(out, model, data)
+    trained = TableModel.load(model)
+    table = open_table(data, delimiter=delimiter, encoding=encoding)
+    copied = _names(keep)
+    _check(trained, table, copied)
+    added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
+    unread: Counter[str] = Counter()
+    count = 0
+    with _stoppable(f"Stopped; {out} is as it was."), csv_writer(out) as writer:
+        writer.writerow(_header([], copied, added))
+        for part in trained.parts(table, copied):
+            p = trained.classifier.predict_proba(trained.features(part, unread))
+            best = p.argmax(axis=1)
+            columns: list[Any] = [_cells(part[name]) for name in copied]
+            columns += [np.array(trained.classes, object)[best].tolist(), _rounded(p.max(axis=1))]
+            columns += [_rounded(column) for column in p.T] if proba else []
+            writer.writerows(zip(*columns, strict=True))
+            count += len(part)
+    for name, cells in (+unread).items():
+        _say(f"{name}: {cells:,} cells were not understood and count as missing.")
+    if str(out) != "-":
+        print(f"{count:,} rows; saved to {out}")
+
+
+def suggest(
+    model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    data: Annotated[Path, typer.Argument(help="A table with unlabelled rows: CSV, Parquet or NPZ.")],
+    target: Annotated[
+        str | None, typer.Option(help="The column of the classes; rows with a class are passed over. [default: fit's]")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many rows to suggest.")] = 20,
+    out: Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")] = Path("-"),
+    keep: Annotated[str, typer.Option(help=_KEEP)] = "",
+    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
+    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+) -> None:
+    """Rank the unlabelled rows by how much a label of each would teach."""
+    from laddernet.table.model import TableModel
+    from laddernet.table.read import open_table
+    from laddernet.table.suggest import suggest as suggested
+    from laddernet.table.write import csv_writer
+
+    _spare(out, model, data)
+    trained = TableModel.load(model)
+    table = open_table(data, delimiter=delimiter, encoding=encoding)
+    copied = _names(keep)
+    _check(trained, table, copied + ([] if target is None else [target]))
+    if target is None and trained.target in table.columns:
+        target = trained.target
+    with _stoppable("Stopped; nothing was written."), csv_writer(out) as writer:
+        found = suggested(trained, table, target=target, count=count, keep=copied)
+        if not found.total:
+            raise InputError(f"{table.name} has no unlabelled row; leave {target!r} empty where a label is wanted.")
+        writer.writerow(_header(["rank", "row"], copied, ["class", "confidence", "use"]))
+        rows = zip(
+            range(1, len(found.use) + 1),
+            found.frame.index,
+            *(_cells(found.frame[name]) for name in copied),
+            found.classes,
+            _rounded(found.confidence),
+            _rounded(found.use),
+            strict=True,
+        )
+        writer.writerows(rows)
+    if str(out) != "-":
+        print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
+) -> None:
+    """Show what a model was learned from, what it does with each column, and how good it is expected to be."""
+    from laddernet.table.model import TableModel, describe
+
+    about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
+    if as_json:
+        print(json.dumps(about, indent=2, ensure_ascii=False))
+        return
+    network = about["network"]
+    facts = Lines(box=None, show_header=False)
+    for name, value in (
+        ("model", f"{network['model']}, saved by laddernet {about['version']}"),
+        ("network", f"{'-'.join(map(str, network['sizes']))}, {network['parameters']:,} parameters"),
+        ("training", ", ".join(f"{key} {value}" for key, value in network["settings"].items())),
+        ("rows", f"{about['rows']:,}, of which {sum(about['labels'].values()):,} labelled"),
+        ("estimate", " ".join(about["estimate"]["sentences"]) if about["estimate"] else "none was made"),
+        ("sha256", about["sha256"]),
+    ):
+        facts.add_row(Text(name, "dim"), Text(value))
+    classes = Lines(escape(f"class ({about['target']})"), "labels", box=None)
+    for name, count in about["labels"].items():
+        classes.add_row(Text(name), f"{count:,}")
+    columns = Lines("column", "kind", "what is done with it", box=None)
+    for column in about["columns"]:
+        columns.add_row(Text(column["name"]), column["kind"], Text(column["does"]))
+    for name, reason in about["dropped"].items():
+        columns.add_row(Text(name), Text("not used", "dim"), Text(reason, "dim"))
+    for part in (facts, "", classes, "", columns):
+        _out.print(part, highlight=False)
+
+
+# --- What they share --------------------------------------------------------------------------------------------
+
+
+def _print_rows(data: Path, rows: "Rows") -> None:
+    labelled = sum(rows.labels.values())
+    print(f"{data}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {len(rows.columns):,} columns are used")
+    width = max(len(name) for name in [*rows.labels][:_SHOWN])
+    for name, count in [*rows.labels.items()][:_SHOWN]:
+        print(f"  {name:{width}}  {count:>9,}  {count / labelled:4.0%}")
+    if len(rows.labels) > _SHOWN:
+        print(f"  and {len(rows.labels) - _SHOWN:,} classes more")
+    reasons: dict[str, list[str]] = {}
+    for name, reason in rows.dropped.items():
+        reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        print(f"Not used: {_listed(names)} ({reason})")
+    for notice in rows.notices:
+        print(notice)
+    sys.stdout.flush()
+
+
+def _estimated(rows: "Rows", make: Any, seed: int, seconds: float, asked: bool | None) -> "Estimate | None":
+    from laddernet.table.model import estimate, folds_possible
+
+    folds = folds_possible(rows.codes)
+    if asked is False:
+        return None
+    if not folds:
+        single = [name for name, count in rows.labels.items() if count == 1]
+        print(f"No estimate: {_listed(single)} has one label; with two or more of each class there would be one.")
+        return None
+    if asked is None and 2 * folds * seconds > _PATIENCE:
+        minutes = 2 * folds * seconds / 60
+        print(f"No estimate: it would take some {minutes:.0f} minutes; with --estimate it is made.")
+        return None
+    with _shown("Estimating the error") as told:
+        fits = iter(range(1, 2 * folds + 1))
+        found = estimate(
+            make, rows.X, rows.codes, seed=seed, on_fit=lambda: told(f"Estimating the error, {next(fits)}/{2 * folds}")
+        )
+    for sentence in found.sentences():
+        print(sentence)
+    return found
+
+
+def _spare(out: Path, *inputs: Path) -> None:
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise InputError(f"--out is {path}, which is read from; name another file.")
+
+
+def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:
+    """Refuse a table that lacks columns, and say which ones it has for nothing."""
+    table.require(more)
+    extra = [name for name in model.check(table) if name not in more]
+    if extra:
+        _say(f"{table.name}: {_listed(extra)} not known to the model, and not used.")
+
+
+def _header(before: list[str], copied: list[str], after: list[str]) -> list[str]:
+    """Names of columns, no two alike: a copied one may be called what a new one is called."""
+    return [*before, *(f"{name} (given)" if name in {*before, *after} else name for name in copied), *after]
+
+
+def _cells(column: Any) -> list[Any]:
+    """A column as it was given; nothing where nothing was."""
+    return [None if value is None or value != value else value for value in column.to_numpy(object, na_value=None)]
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(value), 6) for value in values]
+
+
+def _names(text: str) -> list[str]:
+    """
+    >>> _names('a, "b, c"')
+    ['a', 'b, c']
+    """
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def _listed(names: Sequence[str]) -> str:
+    from laddernet.table.read import listed
+
+    return listed(names)
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--{name} has {text!r} where a whole number should be.") from None
+
+
+def _say(sentence: str) -> None:
+    print(sentence.replace("\n", " "), file=sys.stderr)
+
+
+@contextmanager
+def _shown(what: str) -> Iterator[Any]:
+    """A sign of life on a terminal, nothing elsewhere; what is yielded changes its words."""
+    if not _err.is_terminal:
+        yield lambda words: None
+        return
+    with _err.status(Text(what)) as status:
+        yield lambda words: status.update(Text(words))
+
+
+@contextmanager
+def _stoppable(sentence: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        _say(sentence)
+        sys.stderr.flush()
+        os._exit(130)  # at once: an orderly exit would wait for the training under way

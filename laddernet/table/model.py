@@ -1,0 +1,404 @@
+"""A model of a table: what its columns are, the transformer that makes numbers of them, and the classifier."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import StratifiedKFold
+
+from laddernet import modelfile
+from laddernet.classifier import LadderClassifier
+from laddernet.errors import InputError
+from laddernet.table import columns as cells
+from laddernet.table.columns import Column, Survey, rare_below, read_columns, texts
+from laddernet.table.read import Table, listed
+
+UNLABELLED = -1
+_KIND = "table"
+_PREFIX = "classifier/"
+_BLOCK = 10_000  # rows that are transformed at a time
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as it is learned from."""
+
+    target: str
+    columns: tuple[Column, ...]
+    dropped: dict[str, str]  # the columns that are not used, each with the reason
+    notices: list[str]
+    positional: int
+    transformer: ColumnTransformer
+    classes: tuple[str, ...]
+    X: np.ndarray
+    codes: np.ndarray  # for each row the number of its class, or -1
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """How many rows of each class are labelled."""
+        counts = np.bincount(self.codes[self.codes != UNLABELLED], minlength=len(self.classes))
+        return dict(zip(self.classes, counts.tolist(), strict=True))
+
+
+def read_rows(
+    table: Table,
+    target: str | None,
+    *,
+    also: Sequence[Table] = (),
+    drop: Sequence[str] = (),
+    use: Sequence[str] = (),
+    category: Sequence[str] = (),
+) -> Rows:
+    """Read a table to learn from; ``also`` are more rows, without labels.
+
+    Columns of ``drop`` are left out, those of ``use`` are not, however much they look like identifiers, and those of
+    ``category`` hold categories, even if they look like numbers.
+    """
+    if target is None:
+        if not table.positional:
+            advice = f"name the column that holds the classes, one of {listed(table.columns)}"
+            raise InputError(f"--target is missing; {advice}.")
+        target = "y"
+    table.require([target, *drop, *use, *category])
+    names = [name for name in table.columns if name not in {target, *drop}]
+    if table.positional:  # what else is in the file may be anything
+        names = [name for name in table.columns[: table.positional] if name in names]
+    for other in also:
+        other.require(names, "give the same columns, or leave some out with --drop.")
+
+    surveys = {name: Survey(name) for name in names}
+    labels: list[np.ndarray] = []
+    for part in table.parts([*names, target]):
+        labels.append(labels_of(part[target], table))
+        for name, survey in surveys.items():
+            survey.add(part[name])
+    for other in also:
+        for part in other.parts(names):
+            for name, survey in surveys.items():
+                survey.add(part[name])
+    classes, codes = _classes(np.concatenate([*labels, np.empty(0, object)]), target, table.name)
+
+    found = {name: survey.column(category=name in category, use=name in use) for name, survey in surveys.items()}
+    dropped = {name: reason for name, reason in found.items() if isinstance(reason, str)}
+    columns = tuple(column for column in found.values() if isinstance(column, Column))
+    kept = [column.name for column in columns]
+    parts = [read_columns(columns, part) for source in (table, *also) for part in source.parts(kept)]
+    frame = pd.concat(parts, ignore_index=True)
+    for column in columns:
+        if column.kind == "category":
+            counts = frame[column.name].value_counts()
+            if counts.iloc[0] < rare_below(len(frame)) or len(counts) > 0.9 * len(frame):
+                dropped[column.name] = "nearly every value is different"
+    columns = tuple(column for column in columns if column.name not in dropped)
+    if not columns:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:5])
+        raise InputError(f"{table.name} has no column to learn from ({reasons or 'it has none but the target'}).")
+    notices = [notice for column in columns if (notice := surveys[column.name].notice(column))]
+
+    frame = frame[[column.name for column in columns]]
+    transformer = cells.learn(columns, frame)
+    codes = np.concatenate([codes, np.full(len(frame) - len(codes), UNLABELLED)])
+    X = _transformed(transformer, frame)
+    dropped |= dict.fromkeys(drop, "left out on request")
+    return Rows(target, columns, dropped, notices, table.positional, transformer, classes, X, codes)
+
+
+def labels_of(cells: pd.Series, table: Table) -> np.ndarray:
+    """The labels in a column of classes, "" where there is none; in an array -1 says that, as in scikit-learn."""
+    labels = texts(cells)
+    return np.where(labels == "-1", "", labels) if table.positional else labels
+
+
+def _classes(labels: np.ndarray, target: str, table: str) -> tuple[tuple[str, ...], np.ndarray]:
+    known = Counter(labels[labels != ""])
+    if not known:
+        raise InputError(f"{table}: no row has a {target!r}; give at least one label of two classes.")
+    if len(known) < 2:
+        raise InputError(f"{table}: all labels are {next(iter(known))!r}; give labels of two classes or more.")
+    if len(known) > 20 and len(known) > known.total() / 2:
+        advice = "name a column that holds classes with --target"
+        raise InputError(f"{target!r} has {len(known):,} values in {known.total():,} labelled rows; {advice}.")
+    classes = tuple(sorted(known, key=_natural))
+    numbers = {name: number for number, name in enumerate(classes)} | {"": UNLABELLED}
+    return classes, np.array([numbers[label] for label in labels], int)
+
+
+def _natural(name: str) -> tuple[bool, float, str]:
+    """Numbers by their size, then words by the alphabet.
+
+    >>> sorted(["b", "10", "9", "a"], key=_natural)
+    ['9', '10', 'a', 'b']
+    """
+    try:
+        number = float(name)
+    except ValueError:
+        number = math.nan
+    return (math.isnan(number), 0.0 if math.isnan(number) else number, name)
+
+
+def _transformed(transformer: ColumnTransformer, frame: pd.DataFrame) -> np.ndarray:
+    """The inputs in float64: the classifier scales in that precision, so large numbers close together stay apart."""
+    blocks = [transformer.transform(frame[start : start + _BLOCK]) for start in range(0, len(frame), _BLOCK)]
+    return np.concatenate(blocks)
+
+
+# --- What to expect ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Errors in per cent, by cross-validation over the labelled rows."""
+
+    folds: int
+    labels: int  # that each of the networks learned from
+    error: float
+    spread: float  # standard deviation over the folds
+    majority_error: float  # of always saying the commonest class
+    half_labels: int | None = None
+    half_error: float | None = None
+
+    @property
+    def double_error(self) -> float | None:
+        """What twice as many labels would give if the error went on to fall as a power of their number.
+
+        >>> Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=10.0).double_error
+        6.4
+        """
+        if self.half_error is None:
+            return None
+        if self.half_error <= self.error:
+            return self.error
+        return self.error * max(self.error / self.half_error, 0.5)  # no error was ever seen to fall much faster
+
+    def sentences(self) -> list[str]:
+        """What the numbers say."""
+        first = (
+            f"Expected error on new rows: {self.error:.1f} ± {self.spread:.1f} % ({self.folds}-fold cross-validation, "
+            f"{self.labels:,} labels each time; always saying the commonest class: {self.majority_error:.1f} %)."
+        )
+        if self.half_error is None or self.double_error is None:
+            return [first]
+        measured = f"With half of the labels it is {self.half_error:.1f} %"
+        if self.half_error - self.error <= self.spread:
+            return [first, f"{measured}, no clear difference: what more labels would gain cannot be told."]
+        return [first, f"{measured}; with twice as many it would perhaps be {self.double_error:.1f} %."]
+
+
+def folds_possible(codes: np.ndarray) -> int:
+    """How many folds the labels allow: three, two, or 0 if a class has a single label.
+
+    >>> folds_possible(np.array([0, 0, 0, 1, 1, -1]))
+    2
+    """
+    fewest = int(np.bincount(codes[codes != UNLABELLED]).min())
+    return min(fewest, 3) if fewest > 1 else 0
+
+
+def estimate(
+    make: Callable[[], LadderClassifier],
+    X: np.ndarray,
+    codes: np.ndarray,
+    *,
+    seed: int = 0,
+    on_fit: Callable[[], None] = lambda: None,
+) -> Estimate:
+    """Train on some of the labels, and all unlabelled rows, and judge by the other labels, in turn.
+
+    The rows that are judged by are not in the training at all. Each time is repeated with half of the labels, to see
+    what labels are worth. ``on_fit`` is called before each training.
+    """
+    folds = folds_possible(codes)
+    labelled = np.flatnonzero(codes != UNLABELLED)
+    rng = np.random.default_rng(seed)
+    errors: dict[str, list[float]] = {"all": [], "half": []}
+    counts: dict[str, list[int]] = {"all": [], "half": []}
+    split = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    for known, held in split.split(labelled, codes[labelled]):
+        rest = np.delete(np.arange(len(codes)), labelled[held])
+        for share in ("all", "half"):
+            given = codes.copy()
+            if share == "half":
+                for name in np.unique(codes[labelled]):
+                    rows = rng.permutation(labelled[known][codes[labelled[known]] == name])
+                    given[rows[(len(rows) + 1) // 2 :]] = UNLABELLED
+            on_fit()
+            predicted = make().fit(X[rest], given[rest]).predict(X[labelled[held]])
+            errors[share].append(100 * float(np.mean(predicted != codes[labelled[held]])))
+            counts[share].append(int(np.count_nonzero(given[rest] != UNLABELLED)))
+    majority = 100 * (1 - np.bincount(codes[labelled]).max() / len(labelled))
+    everything = Estimate(
+        folds, round(np.mean(counts["all"])), float(np.mean(errors["all"])), float(np.std(errors["all"])), majority
+    )
+    if counts["half"] == counts["all"]:  # one label of each class cannot be halved
+        return everything
+    return replace(everything, half_labels=round(np.mean(counts["half"])), half_error=float(np.mean(errors["half"])))
+
+
+# --- The model --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A trained classifier together with how a table is turned into its inputs."""
+
+    target: str
+    columns: tuple[Column, ...]
+    dropped: dict[str, str]
+    positional: int
+    transformer: ColumnTransformer
+    classifier: LadderClassifier
+    classes: tuple[str, ...]
+    labels: dict[str, int]
+    rows: int
+    estimate: Estimate | None = None
+    version: str = metadata.version("laddernet")  # that fitted it
+
+    @classmethod
+    def of(cls, rows: Rows, classifier: LadderClassifier) -> "TableModel":
+        """The model of a classifier that was fitted to these rows."""
+        return cls(
+            rows.target,
+            rows.columns,
+            rows.dropped,
+            rows.positional,
+            rows.transformer,
+            classifier,
+            rows.classes,
+            rows.labels,
+            len(rows.codes),
+        )
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, target: str, **settings: Any) -> "TableModel":
+        """Learn from a frame, whose rows without a target are unlabelled; ``settings`` are those of the classifier."""
+        rows = read_rows(Table.of(frame), target)
+        return cls.of(rows, LadderClassifier(**settings).fit(rows.X, rows.codes))
+
+    def features(self, frame: pd.DataFrame, unread: Counter[str] | None = None) -> np.ndarray:
+        """A table's rows as the classifier's inputs; ``unread`` counts cells that were not understood, by column."""
+        frame = frame.rename(columns=str)
+        absent = [column.name for column in self.columns if column.name not in frame.columns]
+        if absent:
+            raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")
+        return _transformed(self.transformer, read_columns(self.columns, frame, unread))
+
+    def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
+        """The probability of each class, in the order of ``classes``."""
+        return np.asarray(self.classifier.predict_proba(self.features(frame)))
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+        """The most probable class of each row."""
+        return np.asarray(np.array(self.classes, object)[self.predict_proba(frame).argmax(axis=1)])
+
+    def check(self, table: Table) -> list[str]:
+        """Refuse a table that lacks a column; the names of those it has that the model has never seen."""
+        if table.positional and self.positional and table.positional != self.positional:
+            raise InputError(f"{table.name}: X has {table.positional:,} columns; the model takes {self.positional:,}.")
+        table.require(
+            [column.name for column in self.columns],
+            "give all that the model was fitted with; `laddernet inspect` lists them.",
+        )
+        known = {self.target, *self.dropped, *(column.name for column in self.columns)}
+        return [name for name in table.columns if name not in known]
+
+    def parts(self, table: Table, more: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
+        """The table a part at a time, with the columns that the model takes, and ``more``."""
+        return table.parts(list(dict.fromkeys([*(column.name for column in self.columns), *more])))
+
+    def save(self, path: str | Path) -> None:
+        """Write everything into one safetensors file."""
+        arrays, learned = cells.state(self.columns, self.transformer)
+        fitted, about = self.classifier.state()
+        modelfile.write(
+            path,
+            _KIND,
+            arrays | {_PREFIX + name: array for name, array in fitted.items()},
+            {
+                "target": self.target,
+                "columns": [asdict(column) for column in self.columns],
+                "dropped": self.dropped,
+                "positional": self.positional,
+                "learned": learned,
+                "classes": list(self.classes),
+                "labels": self.labels,
+                "rows": self.rows,
+                "version": self.version,
+                "estimate": None if self.estimate is None else asdict(self.estimate),
+                "classifier": about,
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TableModel":
+        """The model in a file; no code in it is run."""
+        arrays, about = modelfile.read(path, _KIND)
+        columns = tuple(Column(**column) for column in about["columns"])
+        fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+        return cls(
+            target=about["target"],
+            columns=columns,
+            dropped=about["dropped"],
+            positional=about["positional"],
+            transformer=cells.restore(columns, arrays, about["learned"]),
+            classifier=LadderClassifier.from_state(fitted, about["classifier"]),
+            classes=tuple(about["classes"]),
+            labels=about["labels"],
+            rows=about["rows"],
+            estimate=None if about["estimate"] is None else Estimate(**about["estimate"]),
+            version=about["version"],
+        )
+
+
+def describe(model: TableModel) -> dict[str, Any]:
+    """All that there is to know about a model, in values for JSON."""
+    arrays, learned = cells.state(model.columns, model.transformer)
+    fitted, about = model.classifier.state()
+    filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
+    parameters = {name: held.get("value") for name, held in about["parameters"].items()}
+    names = ("batch_size", "learning_rate", "noise", "recon_weights", "random_state")
+    weights = model.classifier.network_.weights
+    return {
+        "version": model.version,
+        "target": model.target,
+        "rows": model.rows,
+        "labels": model.labels,
+        "columns": [
+            {"name": column.name, "kind": column.kind, "does": _does(column, learned, float(median), bool(missing))}
+            for column, median, missing in filled
+        ],
+        "dropped": model.dropped,
+        "network": {
+            "model": str(model.classifier.model),
+            "sizes": [weights[0].shape[0], *(w.shape[1] for w in weights)],
+            "parameters": sum(a.size for name, a in fitted.items() if name.startswith(("encoder.", "decoder."))),
+            "settings": {"steps": model.classifier.n_steps_} | {name: parameters[name] for name in names},
+        },
+        "estimate": model.estimate
+        and asdict(model.estimate)
+        | {"double_error": model.estimate.double_error, "sentences": model.estimate.sentences()},
+    }
+
+
+def _does(column: Column, learned: dict[str, Any], median: float, missing: bool) -> str:
+    """What becomes of a column's cells, in words."""
+    if column.kind == "category":
+        known = learned["categories"][column.name]
+        pooled = ", rare and new ones together" if known["pooled"] else ", new ones as none of them"
+        return f"an input for each of {listed(known['kept'], 6)}{pooled}"
+    if column.kind in ("date", "time"):
+        since, median_day = (
+            str(datetime.fromtimestamp(s, UTC).date()) for s in (learned["since"][column.name], median)
+        )
+        hour = ", hour" if column.kind == "time" else ""
+        done, fill = f"year, month, weekday, day of the year, days since {since}{hour}", median_day
+    else:
+        done, fill = ("1 for yes, 0 for no" if column.kind == "boolean" else "the number"), f"{median:g}"
+    return f"{done}; {fill} where missing" + (", and an input that says so" if missing else "")

@@ -1,0 +1,442 @@
+"""LadderClassifier: by scikit-learn's own checks, against the equations in NumPy, and with the tools around it."""
+
+import io
+import json
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import reference
+import safetensors.numpy
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from laddernet import DivergedError, InputError, LadderClassifier, modelfile, training
+from laddernet.combinators import Linear
+from laddernet.labels import encode_labels
+from laddernet.network import Scaling
+from laddernet.scaling import find_scaling
+
+X, TRUTH = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+SETTINGS: dict[str, Any] = {"hidden": (8,), "recon_weights": (10.0, 1.0, 0.1), "max_steps": 256, "random_state": 0}
+
+
+def few(per_class: int = 4) -> np.ndarray:
+    """Iris with that many labels a class."""
+    y = np.full(len(TRUTH), -1)
+    for c in range(3):
+        rows = np.flatnonzero(np.equal(TRUTH, c))[:per_class]
+        y[rows] = c
+    return y
+
+
+def fit(X: Any = X, y: Any = None, **settings: Any) -> LadderClassifier:
+    return LadderClassifier(**{**SETTINGS, **settings}).fit(X, few() if y is None else y)
+
+
+@cache
+def fitted() -> LadderClassifier:
+    """Not to be changed."""
+    return fit()
+
+
+# --- scikit-learn's own checks ------------------------------------------------------------------------------------
+
+
+@parametrize_with_checks([LadderClassifier(**SETTINGS)])
+def test_scikit_learns_checks_pass(estimator: LadderClassifier, check: Any) -> None:
+    check(estimator)
+
+
+# --- What it learns -----------------------------------------------------------------------------------------------
+
+
+def test_it_learns_from_the_unlabelled_rows() -> None:
+    assert fitted().score(X, TRUTH) > 0.9
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
+    same, other = fit(), fit(random_state=1)
+    assert np.array_equal(fitted().predict_proba(X), same.predict_proba(X))
+    assert not np.array_equal(fitted().predict_proba(X), other.predict_proba(X))
+
+
+def test_predictions_are_the_equations_with_the_statistics_of_all_rows() -> None:
+    layers = range(2)
+    held = fitted()._parameters
+    encoder = [{name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in layers]
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = reference.predict({"encoder": encoder}, scaled, scaled)
+    np.testing.assert_allclose(fitted().predict_proba(X), expected, atol=2e-5)
+    np.testing.assert_array_equal(fitted().predict(X), expected.argmax(axis=1))
+    np.testing.assert_allclose(fitted().predict_log_proba(X), np.log(expected), atol=2e-3)
+
+
+def test_decisions_are_logits() -> None:
+    logits = fitted().decision_function(X)
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(p, fitted().predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(logits, fitted().transform(X, layer=2))
+
+
+def test_transform_gives_the_layer_asked_for() -> None:
+    assert fitted().transform(X).shape == (150, 8)
+    assert (fitted().transform(X) >= 0).all()
+    np.testing.assert_allclose(fitted().transform(X, layer=0), (X - X.mean(axis=0)) / X.std(axis=0), atol=1e-5)
+    assert list(fitted().get_feature_names_out())[-1] == "ladderclassifier7"
+    with pytest.raises(InputError, match="There is no layer 3; give 0"):
+        fitted().transform(X, layer=3)
+
+
+def test_tables_with_other_numbers_of_rows_share_what_was_compiled() -> None:
+    fitted()
+    before = training.run_epoch._cache_size()
+    fit(X[::2], few()[::2], noise=0.1, learning_rate=0.01, recon_weights=1.0, weight_decay=0.0, max_steps=3)
+    fit(X[:141], few(11)[:141], max_steps=40, class_weight="balanced")
+    assert training.run_epoch._cache_size() == before
+
+
+def test_the_history_tells_steps_rates_and_costs() -> None:
+    steps = [record["step"] for record in fitted().history_]
+    assert steps == list(range(32, 257, 32))
+    assert fitted().n_steps_ == 256
+    rates = [record["learning_rate"] for record in fitted().history_]
+    assert rates[0] == pytest.approx(0.02)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.001
+    assert {"cost", "cross_entropy", "reconstruction_0", "reconstruction_2"} <= fitted().history_[0].keys()
+    assert fit(max_steps=70).n_steps_ == fit(max_steps=70).history_[-1]["step"] == 70
+    assert fit(max_steps=None, epochs=3).n_steps_ == 6  # two batches of 100 make a pass over 150 rows
+
+
+def test_class_weights_move_the_border() -> None:
+    y = np.where(TRUTH == 0, -1, TRUTH)  # the two that overlap
+    one, other = (
+        np.mean(fit(y=y, class_weight={1: a, 2: 1.0}).predict(X[50:]) == 1) for a in (0.02, 50.0)
+    )  # fmt: skip
+    assert one < other
+    with pytest.raises(InputError, match=r"class_weight is .*not below 0"):
+        fit(class_weight={0: -1.0, 1: 1.0, 2: 1.0})
+
+
+def test_early_stopping_keeps_the_best_on_rows_held_out() -> None:
+    stopped = fit(y=few(20), early_stopping=True, n_iter_no_change=2, max_steps=2000)
+    errors = [record["validation_error"] for record in stopped.history_]
+    assert stopped.n_steps_ < 2000
+    assert min(errors[-2:]) >= min(errors)
+    with pytest.warns(UserWarning, match="too few labels"):
+        assert "validation_error" not in fit(early_stopping=True).history_[0]
+    with pytest.raises(InputError, match=r"validation_fraction is 1\.5; it must lie between 0 and 1"):
+        fit(early_stopping=True, validation_fraction=1.5)
+
+
+def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
+    warm = LadderClassifier(**SETTINGS, warm_start=True).fit(X, few())
+    first = warm.history_[0]["cost"]
+    warm.fit(X, few())
+    assert warm.history_[0]["cost"] < first / 2
+    with pytest.raises(InputError, match=r"The last fit was for the classes \[0, 1, 2\], this one is for \[0, 1\]"):
+        warm.fit(X[:100], TRUTH[:100])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "a class with one label",
+        "no unlabelled row",
+        "fewer rows than a batch",
+        "constant, tiny, huge and equal columns",
+    ],
+)
+def test_odd_tables_will_do(case: str) -> None:
+    rows, y = X, few()
+    if case == "a class with one label":
+        y = few(1)
+    elif case == "no unlabelled row":
+        y = TRUTH
+    elif case == "fewer rows than a batch":
+        rows, y = X[::10], TRUTH[::10]
+    else:
+        rows = np.column_stack([X[:, 2] * 1e9 + 1e12, X[:, 3] * 1e-12, np.full(150, 7.0), X[:, 2] * 1e9 + 1e12])
+    done = fit(rows, y, max_steps=1000)
+    assert np.isfinite(done.predict_proba(rows)).all()
+    assert done.score(rows, TRUTH if len(rows) == 150 else y) > 0.75
+
+
+@pytest.mark.parametrize("model", ["baseline", "gaussian", Linear])
+def test_any_model_will_do(model: Any) -> None:
+    assert fit(model=model).score(X, TRUTH) > 0.6
+
+
+def test_it_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(verbose=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"step 256 of 256: cost \d+\.\d{3}", lines[-1])
+    assert 5 <= len(lines) <= 10
+
+
+# --- What it is given ---------------------------------------------------------------------------------------------
+
+
+def marked(values: Any) -> list[int]:
+    return encode_labels(values)[1].tolist()
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, -1, 0, 1],
+        [1.0, np.nan, 0.0, 1.0],
+        np.array([1.0, -1.0, 0.0, 1.0], np.float32),
+        ["b", None, "a", "b"],
+        ["b", np.nan, "a", "b"],
+        np.array(["b", None, "a", "b"], object),
+        [True, None, False, True],
+        pd.Series(["b", None, "a", "b"]),
+        pd.Series([1, pd.NA, 0, 1], dtype="Int64"),
+        pd.Series([True, pd.NA, False, True], dtype="boolean"),
+        pd.Series(["b", None, "a", "b"], dtype="category"),
+        pl.Series([1, None, 0, 1]),
+        pl.Series(["b", None, "a", "b"]),
+        pl.Series([True, None, False, True]),
+    ],
+    ids=str,
+)
+def test_every_mark_of_an_unlabelled_row_is_understood(y: Any) -> None:
+    assert marked(y) == [1, -1, 0, 1]
+
+
+def test_another_mark_can_be_named() -> None:
+    assert encode_labels([-1, 1, 0, 1], unlabeled=0)[1].tolist() == [0, 1, -1, 1]
+    assert encode_labels(["a", "?", "b"], unlabeled="?")[1].tolist() == [0, -1, 1]
+    assert encode_labels([-1, 1, 1], unlabeled=None)[0].tolist() == [-1, 1]
+    assert encode_labels(["-1", "b", "c"])[0].tolist() == ["-1", "b", "c"]
+    assert fit(y=np.where(TRUTH == 0, -1, 1), unlabeled=None).classes_.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [
+        (
+            [-1, -1, 1],
+            "y holds one class, 1, and nothing else but -1, which marks unlabelled rows; if -1 is a class of",
+        ),
+        ([1, 1, 1], "y holds one class, 1, and nothing else; give labels of two classes or more."),
+        ([-1, -1, -1], "No row of y has a label (all are None, NaN or -1); give at least one label of two classes."),
+        ([None, None], "No row of y has a label"),
+        (["a", 1, None], "y holds labels of several types (int, str); give all as one type."),
+    ],
+    ids=str,
+)
+def test_labels_that_will_not_do_are_one_sentence(y: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        encode_labels(np.array(y, object) if None in y or "a" in y else y)
+
+
+def test_frames_keep_their_names_and_are_checked_by_them() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    labels = pd.Series(np.where(few() == -1, None, NAMES[few()]))
+    done = fit(frame, labels)
+    assert done.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert done.predict(frame)[:2].tolist() == ["setosa", "setosa"]
+    np.testing.assert_array_equal(done.predict_proba(frame), fitted().predict_proba(X))
+    np.testing.assert_array_equal(done.predict(pl.DataFrame(dict(frame))), done.predict(frame))
+    with pytest.raises(ValueError, match="feature names should match"):
+        done.predict(frame[["b", "a", "c", "d"]])
+    with pytest.raises(ValueError, match="X has 3 features, but LadderClassifier is expecting 4"):
+        fitted().predict(X[:, :3])
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_sparse_rows_give_what_dense_ones_give(kind: Any) -> None:
+    done = fit(kind(X))
+    np.testing.assert_allclose(done.predict_proba(kind(X)), fitted().predict_proba(X), atol=1e-6)
+
+
+def test_integers_and_float32_will_do() -> None:
+    rows = np.round(X * 10).astype(np.int16)
+    np.testing.assert_allclose(
+        fit(rows).predict_proba(rows), fit(rows.astype(np.float64)).predict_proba(rows), atol=1e-5
+    )
+    assert fit(X.astype(np.float32)).predict_proba(X).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"hidden": ()}, "hidden is (); give one or more sizes of 1 or more."),
+        ({"hidden": (8, 0)}, "hidden is (8, 0); give one or more sizes of 1 or more."),
+        ({"epochs": 1}, "Both epochs and max_steps are given; give one of them."),
+        ({"max_steps": 0}, "max_steps is 0; it must be a whole number, 1 or more."),
+        ({"batch_size": 2.5}, "batch_size is 2.5; it must be a whole number, 1 or more."),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be a finite number above 0."),
+        ({"weight_decay": float("nan")}, "weight_decay is nan; it must be a finite number 0 or more."),
+        ({"noise": (0.1, 0.2, 0.3, 0.4)}, "noise has 4 values; give 1, 2 or 3 (layers 0 to 2)."),
+        ({"recon_weights": -1}, "recon_weights is -1; every value must be a finite number, 0 or more."),
+        ({"scale": "log"}, "scale is 'log'; give one of 'auto', 'columns', 'range', 'none'."),
+        ({"model": "vanila"}, "There is no model 'vanila'; did you mean 'vanilla'?"),
+        ({"device": "abacus"}, "There is no device 'abacus' here; give one of cpu, or None."),
+        ({"n_jobs": -9}, "n_jobs is -9; give a number of cores, None or -1 for all."),
+    ],
+    ids=str,
+)
+def test_parameters_that_will_not_do_are_one_sentence(parameters: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        fit(**parameters)
+
+
+def test_rows_that_will_not_do_are_one_sentence() -> None:
+    with pytest.raises(ValueError, match="contains NaN"):
+        fit(np.where(X > 7, np.nan, X))
+    with pytest.raises(InputError, match="X has 150 rows and y has 149; give a label, or a mark, for each row"):
+        fit(y=few()[1:])
+    with pytest.raises(NotFittedError):
+        LadderClassifier().predict(X)
+    with pytest.raises(DivergedError, match="a smaller learning rate"):
+        fit(learning_rate=1e30)
+
+
+# --- The tools around it ------------------------------------------------------------------------------------------
+
+
+def test_scikit_learns_tools_take_it() -> None:
+    base = LadderClassifier(**SETTINGS)
+    assert clone(base).get_params() == base.get_params()
+    assert make_pipeline(StandardScaler(), base).fit(X, few()).score(X, TRUTH) > 0.7
+    assert cross_val_score(base, X, TRUTH, cv=2).shape == (2,)
+    search = GridSearchCV(base, {"noise": [0.1, 0.3]}, cv=2).fit(X, TRUTH)
+    assert search.best_score_ > 0.7
+    calibrated = CalibratedClassifierCV(base, cv=2).fit(X, TRUTH)
+    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+    assert SelfTrainingClassifier(base, threshold=0.95).fit(X, few()).score(X, TRUTH) > 0.7
+
+
+def test_a_copy_by_pickle_or_joblib_predicts_the_same() -> None:
+    held = io.BytesIO()
+    joblib.dump(fitted(), held)
+    held.seek(0)
+    for copy in (pickle.loads(pickle.dumps(fitted())), joblib.load(held)):
+        np.testing.assert_array_equal(copy.predict_proba(X), fitted().predict_proba(X))
+
+
+def test_keeping_to_one_core_changes_nothing() -> None:
+    np.testing.assert_array_equal(fit(n_jobs=1).predict_proba(X), fitted().predict_proba(X))
+
+
+# --- Files --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    done = fit(frame, pd.Series(np.where(few() == -1, None, NAMES[few()])), model=Linear, random_state=np.random)
+    done.save(tmp_path / "model.safetensors")
+    held = LadderClassifier.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(held.predict_proba(frame), done.predict_proba(frame))
+    np.testing.assert_array_equal(held.predict(frame), done.predict(frame))
+    np.testing.assert_array_equal(held.transform(frame), done.transform(frame))
+    assert (held.history_, held.n_steps_) == (done.history_, done.n_steps_)
+    assert held.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert (list(held.hidden), held.max_steps, held.noise) == ([8], 256, 0.3)
+    for classes in (TRUTH, TRUTH == 1, TRUTH.astype(float)):
+        again = fit(y=classes)
+        again.save(tmp_path / "again.safetensors")
+        loaded = LadderClassifier.load(tmp_path / "again.safetensors")
+        assert loaded.classes_.dtype == again.classes_.dtype
+        np.testing.assert_array_equal(loaded.predict(X), again.predict(X))
+
+
+def test_a_file_can_go_on_learning(tmp_path: Path) -> None:
+    warm = LadderClassifier(**SETTINGS, warm_start=True).fit(X, few())
+    warm.save(tmp_path / "model")
+    held = LadderClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(held.fit(X, few()).predict_proba(X), warm.fit(X, few()).predict_proba(X))
+
+
+def test_files_that_will_not_do_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    fitted().save(path)
+    whole = path.read_bytes()
+
+    def refused(content: bytes, sentence: str) -> None:
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            LadderClassifier.load(path)
+
+    refused(whole[:-1], "is not a whole model file (")
+    refused(whole[:100], "is not a whole model file (")
+    refused(b"", "is not a whole model file (")
+    refused(pickle.dumps(fitted()), "is not a whole model file (")
+    refused(safetensors.numpy.save({"a": np.zeros(2)}), "is a safetensors file, but not a model of laddernet")
+    refused(whole[:-1] + bytes([whole[-1] ^ 1]), "is damaged or was changed")
+    refused(whole.replace(b"max_steps", b"max_stepz"), "is damaged or was changed")
+    arrays, about = fitted().state()
+    modelfile.write(path, "classifier", arrays, {**about, "format": 99})
+    refused(path.read_bytes(), "which is newer; install that version")
+    modelfile.write(path, "table", arrays, about)
+    refused(path.read_bytes(), "is a table model, not a classifier model; open it with `laddernet predict`")
+    with pytest.raises(InputError, match=r"Cannot read .*absent"):
+        LadderClassifier.load(tmp_path / "absent")
+
+
+def test_an_onnx_runtime_without_jax_or_laddernet_gives_the_same(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    program = """
+import sys, json, numpy as np, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1])
+label, p = session.run(["label", "probabilities"], {"X": np.load(sys.argv[2])})
+assert not {"jax", "laddernet", "sklearn"} & set(sys.modules)
+print(json.dumps([label.tolist(), p.tolist()]))
+"""
+    for done in (fitted(), fit(y=np.where(few() == -1, None, NAMES[few()]))):
+        done.to_onnx(tmp_path / "model.onnx")
+        command = [sys.executable, "-c", program, str(tmp_path / "model.onnx"), str(tmp_path / "X.npy")]
+        label, p = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        assert label == done.predict(X).tolist()
+        np.testing.assert_allclose(p, done.predict_proba(X), atol=1e-5)
+
+
+# --- Scaling ------------------------------------------------------------------------------------------------------
+
+
+def test_columns_measured_alike_keep_their_proportions() -> None:
+    pixels = np.array([[0, 255, 3], [255, 0, 0], [128, 255, 1]], np.uint8)
+    np.testing.assert_allclose(find_scaling(pixels)[1](pixels), pixels / 255.0, atol=1e-6)
+
+
+def test_other_columns_get_mean_zero_and_deviation_one() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal([1e6, 0, -5], [1.0, 1e-6, 100], (10_000, 3))
+    scaled = find_scaling(rows)[1](rows)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-2)
+    np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-3)
+    np.testing.assert_allclose(find_scaling(rows, "none")[1](rows), rows, rtol=1e-6)
+
+
+def test_scaling_is_in_the_precision_of_the_input() -> None:
+    rows = np.array([[1e9 + 1], [1e9 + 2]])
+    assert Scaling(np.float32([1e9]), np.float32([1.0]))(rows).ravel().tolist() == [1, 2]
+
+
+def test_prediction_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted().predict_proba(X * 1e6)

@@ -1,0 +1,835 @@
+import csv
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import StratifiedKFold
+from support import Finished, laddernet
+
+from laddernet.classifier import LadderClassifier
+from laddernet.errors import InputError
+from laddernet.table import columns as cells
+from laddernet.table import read
+from laddernet.table.columns import Column, Survey, read_columns
+from laddernet.table.model import Estimate, TableModel, read_rows
+from laddernet.table.read import Table, open_table
+from laddernet.table.suggest import suggest
+
+# One network for all tests, and tables with the same inputs and classes, so that it is compiled once.
+NETWORK: dict[str, Any] = {"hidden": [8], "max_steps": 64, "random_state": 1}
+OPTIONS = ("--hidden", "8", "--max-steps", "64", "--seed", "1")
+
+
+def clinic(rows: int = 240, labelled: int = 60, seed: int = 0) -> pd.DataFrame:
+    """A table with a column of each kind; whether one is ill shows in age, ward, smoking and the day."""
+    rng = np.random.default_rng(seed)
+    ill = rng.integers(0, 2, rows)
+    days = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 200, rows) + 150 * ill, unit="D")
+    frame = pd.DataFrame(
+        {
+            "patient": np.arange(rows) + 1000,
+            "age": (40 + 25 * ill + rng.normal(0, 5, rows)).round(1),
+            "ward": rng.choice(["north", "süd, 2", "east"], rows),
+            "smoker": np.where(rng.random(rows) < 0.2 + 0.6 * ill, "yes", "no"),
+            "admitted": days.strftime("%Y-%m-%d"),
+            "hospital": "General",
+            "result": np.where(ill == 1, "ill", "well"),
+        }
+    )
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[labelled:, "result"] = None
+    return frame
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+    """A folder with clinic.csv and the model that `fit` made of it, and what it printed; not to be changed."""
+    folder = tmp_path_factory.mktemp("clinic")
+    clinic().to_csv(folder / "clinic.csv", index=False)
+    done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, cwd=folder)
+    assert (done.code, done.err) == (0, "")
+    return folder, done
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "CELLS", 100)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- Reading ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_csv_files_delimiter_is_found_and_its_cells_are_what_pandas_reads(
+    tmp_path: Path, delimiter: str, small_parts: None
+) -> None:
+    path = tmp_path / "t.csv"
+    frame = clinic(50).assign(note='a "quote"\nand, a; line|break\t', amount="1,5")
+    frame.to_csv(path, index=False, sep=delimiter)
+    table = open_table(path)
+    read_back = pd.concat(table.parts(table.columns))
+    assert read_back.index.tolist() == list(range(1, 51))
+    expected = pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False)
+    assert read_back.reset_index(drop=True).astype(str).equals(expected.astype(str))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "asked"), [("utf-8", None), ("utf-8-sig", None), ("utf-16", None), ("cp1252", "cp1252")]
+)
+def test_a_csv_files_encoding_is_told_by_its_first_bytes_or_by_the_user(
+    tmp_path: Path, encoding: str, asked: str | None
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("größe;b\n1;ä\n\n2;ö\n", encoding=encoding)
+    (part,) = open_table(path, encoding=asked).parts(["größe", "b"])
+    assert part.to_dict("list") == {"größe": ["1", "2"], "b": ["ä", "ö"]}
+
+
+def test_a_nameless_first_column_as_pandas_and_r_write_it_gets_a_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",a\n0,5\n1,6\n")
+    assert open_table(tmp_path / "t.csv").columns == ["column 1", "a"]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_npz_file_is_read_in_parts_with_images_as_rows(
+    tmp_path: Path, save: Callable[..., None], order: Any, small_parts: None
+) -> None:
+    x = np.asarray(np.random.default_rng(0).normal(size=(70, 3, 4)), order=order)
+    save(tmp_path / "t.npz", X=x, y=np.arange(70), names=np.array([f"n{i}" for i in range(70)]))
+    table = open_table(tmp_path / "t.npz")
+    parts = list(table.parts(["x11", "x0", "names"]))
+    assert len(parts) == 9
+    whole = pd.concat(parts)
+    assert np.array_equal(whole[["x0", "x11"]], x.reshape(70, 12)[:, [0, 11]])
+    assert whole["names"].tolist() == [f"n{i}" for i in range(70)]
+    assert whole.index.tolist() == list(range(1, 71))
+
+
+def test_a_parquet_file_is_read_in_parts(tmp_path: Path, small_parts: None) -> None:
+    frame = clinic(50)
+    frame.to_parquet(tmp_path / "t.parquet")
+    parts = list(open_table(tmp_path / "t.parquet").parts(["age", "patient"]))
+    assert len(parts) == 4
+    assert pd.concat(parts).reset_index(drop=True).equals(frame[["age", "patient"]])
+
+
+def test_without_pyarrow_a_parquet_file_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic(9).to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"pip install 'laddernet\[parquet\]', or save the table as CSV\.$"):
+        open_table(tmp_path / "t.parquet")
+
+
+# --- Columns ----------------------------------------------------------------------------------------------------
+
+
+def column_of(values: Any, name: str = "c", **asked: bool) -> Column | str:
+    survey = Survey(name)
+    for part in np.array_split(np.arange(len(values)), 3):
+        survey.add(pd.Series(values).iloc[part])
+    return survey.column(**asked)
+
+
+KINDS: dict[str, tuple[list[Any], str, str]] = {
+    "numbers": (["1", " 2.5", "-1e3", ""] * 9, "number", "1000.5"),
+    "numbers of Parquet": ([1.5, None, 3.0] * 9, "number", "1000.5"),
+    "numbers with a few words": (["3"] * 57 + ["4", "5", "?", "NA", "unknown"], "number", "1000.5"),
+    "numbers with many words": (["3"] * 10 + ["none"] * 5, "category", ""),
+    "decimal commas": (["1,5", "2,25", "3"] * 5, "number", "1000,5"),
+    "thousands": (["1,500", "12,250,000", "3"] * 5, "number", "1,000.5"),
+    "codes with leading zeros": (["01234", "99999"] * 5, "category", ""),
+    "truth": (["yes", "NO", ""] * 5, "boolean", ""),
+    "truth of Parquet": ([True, False] * 5, "boolean", ""),
+    "words": (["a", "b", "a"] * 5, "category", ""),
+    "ISO days": (["2024-01-31", "2024-12-01", ""] * 5, "date", "ISO8601"),
+    "ISO moments": (["2024-01-31T10:00:00Z", "2024-12-01 11:00:00+02:00"] * 5, "time", "ISO8601"),
+    "German days": (["31.01.2024", "01.12.2024"] * 5, "date", "%d.%m.%Y"),
+    "US days": (["01/31/2024", "12/01/2024"] * 5, "date", "%m/%d/%Y"),
+    "UK days": (["31/01/2024", "01/12/2024"] * 5, "date", "%d/%m/%Y"),
+    "written days": (["Jan 31, 2024", "Dec 1, 2024"] * 5, "date", "%b %d, %Y"),
+    "days with times": (["31.01.2024 10:30", "01.12.2024 11:00"] * 5, "time", "%d.%m.%Y %H:%M"),
+    "moments of Parquet": (list(pd.to_datetime(["2024-01-31 10:00", "2024-12-01 11:00"] * 5)), "time", "ISO8601"),
+    "measured whole numbers": ([str(i * i) for i in range(30)], "number", "1000.5"),
+}
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_a_column_is_what_nearly_all_its_cells_are(what: str) -> None:
+    values, kind, form = KINDS[what]
+    assert column_of(values) == Column("c", kind, form)  # type: ignore[arg-type]
+
+
+IDENTIFIER = "every value is different, as in an identifier"
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "reason"),
+    [
+        ([f"u{i}" for i in range(30)], "c", IDENTIFIER),
+        ([str(7 + i) for i in range(30)], "c", IDENTIFIER),
+        ([i * i for i in range(30)], "customer_id", IDENTIFIER),
+        ([i * i for i in range(30)], "customerId", IDENTIFIER),
+        (["5"] * 30, "c", "one value only"),
+        (["", "NA"] * 15, "c", "empty"),
+    ],
+)
+def test_columns_that_say_nothing_are_left_out_with_the_reason(values: list[Any], name: str, reason: str) -> None:
+    assert column_of(values, name) == reason
+    if reason == IDENTIFIER:
+        assert isinstance(column_of(values, name, use=True), Column)
+
+
+def test_a_number_can_be_declared_a_category() -> None:
+    assert column_of([1, 2, 3] * 5, category=True) == Column("c", "category")
+
+
+def test_cells_that_are_no_numbers_and_days_that_could_be_months_are_told(tmp_path: Path) -> None:
+    frame = clinic()
+    frame["dose"] = np.where(np.arange(len(frame)) == 5, "much", np.arange(len(frame)) / 2)
+    frame["due"] = ["01/02/2024", "03/04/2024"] * (len(frame) // 2)
+    assert read_rows(Table.of(frame), "result").notices == [
+        "dose: 1 of its cells are no numbers ('much') and count as missing",
+        "due: day and month could be either way round, and are read as %m/%d/%Y",
+    ]
+
+
+def test_inputs_are_what_pandas_computes_by_hand() -> None:
+    frame = clinic()
+    frame["seen"] = pd.Series(pd.to_datetime(frame["admitted"]) + pd.Timedelta(hours=6, minutes=30)).astype(str)
+    frame.loc[3, "seen"] = ""
+    frame["ward"] = frame["ward"].where(frame.index != 5, "lost").where(frame.index != 6, None)
+    rows = read_rows(Table.of(frame), "result")
+    admitted, seen = pd.to_datetime(frame["admitted"]), pd.to_datetime(frame["seen"], errors="coerce")
+    filled = seen.fillna(seen.quantile(0.5))
+
+    def parts(days: "pd.Series[Any]", first: Any) -> list[Any]:
+        since = (days - first) / pd.Timedelta(days=1)
+        return [days.dt.year, days.dt.month, days.dt.day_of_week, days.dt.day_of_year, since]
+
+    expected = [
+        frame["age"].fillna(frame["age"].median()),
+        frame["smoker"] == "yes",
+        frame["age"].isna(),
+        *parts(admitted, admitted.min()),
+        *parts(filled, seen.min()),
+        filled.dt.hour + filled.dt.minute / 60,
+        seen.isna(),
+        *(frame["ward"] == ward for ward in ("east", "north", "süd, 2")),
+        ~frame["ward"].isin(["east", "north", "süd, 2"]),  # 'lost' and the missing one, both rare
+    ]
+    assert np.allclose(rows.X, np.stack(expected, axis=1).astype(float), rtol=1e-12, atol=1e-9)
+    assert rows.dropped == {"patient": IDENTIFIER, "hospital": "one value only"}
+
+
+def test_a_column_with_hardly_two_equal_words_is_left_out() -> None:
+    frame = clinic().assign(name=[f"n{i % 230}" for i in range(240)])
+    assert read_rows(Table.of(frame), "result").dropped["name"] == "nearly every value is different"
+
+
+def test_a_column_becomes_no_more_than_fifty_inputs() -> None:
+    frame = clinic(2000).assign(code=[f"c{i % 100}" for i in range(2000)])
+    rows = read_rows(Table.of(frame[["code", "result"]]), "result")
+    assert rows.X.shape == (2000, 50)
+    assert (rows.X.sum(axis=1) == 1).all()
+
+
+_numbers = st.one_of(st.none(), st.floats(-1e6, 1e6).map(lambda value: round(value, 3)))
+_words = st.one_of(st.none(), st.sampled_from(["a", "b", "c", "", "NA", "ä", "\0", "1"]), st.text(max_size=3))
+_days = st.one_of(st.none(), st.dates().map(str))
+_truths = st.sampled_from(["yes", "no", None])
+_tables = st.lists(st.tuples(_numbers, _numbers, _words, _words, _days, _truths), min_size=4, max_size=60)
+
+
+@settings(max_examples=25, deadline=None)
+@given(learned=_tables, new=_tables)
+def test_a_transformer_that_was_stored_transforms_any_table_as_before(learned: list[Any], new: list[Any]) -> None:
+    kinds = {"n1": "number", "n2": "number", "w1": "category", "w2": "category", "d": "date", "t": "boolean"}
+    forms = {"number": "1000.5", "date": "ISO8601"}
+    before = pd.DataFrame(learned, columns=list(kinds), dtype=object)
+    columns = [Column(name, kind, forms.get(kind, "")) for name, kind in kinds.items()]  # type: ignore[arg-type]
+    frame = read_columns(columns, before)
+    # As `read_rows` does: what is empty, or has no category that comes twice, is no column.
+    columns = [
+        column
+        for column in columns
+        if (
+            frame[column.name].value_counts().iloc[0] > 1
+            if column.kind == "category"
+            else frame[column.name].notna().any()
+        )
+    ]
+    if not columns:
+        return
+    frame = frame[[column.name for column in columns]]
+    transformer = cells.learn(columns, frame)
+    arrays, about = cells.state(columns, transformer)
+    stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
+    restored = cells.restore(columns, stored, json.loads(json.dumps(about)))
+    assert type(restored) is type(transformer)
+    assert restored.get_feature_names_out().tolist() == transformer.get_feature_names_out().tolist()
+    for table in (before, pd.DataFrame(new, columns=list(kinds), dtype=object)):
+        read_table = read_columns(columns, table)
+        assert np.array_equal(restored.transform(read_table), transformer.transform(read_table))
+
+
+def test_rare_categories_are_not_named_in_the_model() -> None:
+    frame = clinic().assign(who=["common"] * 239 + ["Jane Doe"])
+    rows = read_rows(Table.of(frame), "result")
+    _, about = cells.state(rows.columns, rows.transformer)
+    assert about["categories"]["who"] == {"kept": ["common"], "pooled": 1}
+
+
+# --- fit --------------------------------------------------------------------------------------------------------
+
+
+def test_fit_tells_the_labels_of_each_class_what_is_not_used_and_what_to_expect(fitted: tuple[Path, Finished]) -> None:
+    folder, done = fitted
+    lines = done.out.splitlines()
+    counts = clinic()["result"].value_counts()
+    assert lines[0] == "clinic.csv: 240 rows, 60 of them labelled; 4 columns are used"
+    assert [line.split()[:2] for line in lines[1:3]] == [["ill", str(counts["ill"])], ["well", str(counts["well"])]]
+    assert lines[3:5] == [f"Not used: 'patient' ({IDENTIFIER})", "Not used: 'hospital' (one value only)"]
+    assert lines[5].endswith("saved to clinic.safetensors")
+    assert lines[6].startswith("Expected error on new rows: ")
+    assert lines[7].startswith("With half of the labels it is ")
+    assert len(lines) == 8
+    assert sorted(os.listdir(folder)) == ["clinic.csv", "clinic.safetensors"]
+
+
+def by_hand(frame: pd.DataFrame) -> np.ndarray:
+    """The inputs of the clinic's columns, made with pandas alone."""
+    days = pd.to_datetime(frame["admitted"])
+    known = clinic()
+    first = pd.to_datetime(known["admitted"]).min()
+    wards = [(frame["ward"] == ward) for ward in ("east", "north", "süd, 2")]
+    columns = [
+        frame["age"].fillna(known["age"].median()),
+        frame["smoker"] == "yes",
+        frame["age"].isna(),
+        *(days.dt.year, days.dt.month, days.dt.day_of_week, days.dt.day_of_year, (days - first).dt.days),
+        *wards,
+    ]
+    return np.stack(columns, axis=1).astype(float)
+
+
+def hand_made() -> LadderClassifier:
+    codes = clinic()["result"].map({"ill": 0, "well": 1}).fillna(-1).to_numpy(int)
+    return LadderClassifier(**NETWORK).fit(by_hand(clinic()), codes)
+
+
+def test_predict_writes_what_the_estimator_says_of_inputs_made_by_hand(
+    tmp_path: Path, fitted: tuple[Path, Finished]
+) -> None:
+    new = clinic(100, 100, seed=3)
+    # Other order, an additional column, another delimiter, and no target: columns are matched by their names.
+    shuffled = new[["smoker", "age", "patient", "admitted", "ward"]].assign(extra=1)
+    shuffled.to_csv(tmp_path / "new.csv", index=False, sep=";")
+    model = fitted[0] / "clinic.safetensors"
+    options = ("--out", "p.csv", "--proba", "--keep", "patient")
+    done = laddernet("predict", model, "new.csv", *options, cwd=tmp_path)
+    assert done == (0, "100 rows; saved to p.csv\n", "new.csv: 'extra' not known to the model, and not used.\n")
+    expected = hand_made().predict_proba(by_hand(new))
+    rows = rows_of(tmp_path / "p.csv")
+    assert list(rows[0]) == ["patient", "class", "confidence", "p(ill)", "p(well)"]
+    assert [int(row["patient"]) for row in rows] == new["patient"].tolist()
+    assert [row["class"] for row in rows] == [("ill", "well")[k] for k in expected.argmax(axis=1)]
+    given_p = np.array([[float(row["p(ill)"]), float(row["p(well)"])] for row in rows])
+    assert np.abs(given_p - expected).max() < 1e-5
+    assert np.array_equal([float(row["confidence"]) for row in rows], given_p.max(axis=1))
+    # and it has learned something
+    assert np.mean([row["class"] == truth for row, truth in zip(rows, new["result"], strict=True)]) > 0.8
+
+
+def test_the_same_rows_as_parquet_or_in_small_parts_get_the_same_predictions(
+    tmp_path: Path, fitted: tuple[Path, Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = clinic(100, seed=3)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    new.assign(admitted=pd.to_datetime(new["admitted"])).to_parquet(tmp_path / "new.parquet")
+    model = fitted[0] / "clinic.safetensors"
+    outs = [laddernet("predict", model, name, cwd=tmp_path) for name in ("new.csv", "new.parquet")]
+    monkeypatch.setattr(read, "CELLS", 70)
+    outs.append(laddernet("predict", model, "new.csv", cwd=tmp_path))
+    frames = [pd.read_csv(io.StringIO(out.out)) for out in outs]
+    for frame in frames:
+        assert list(frame.columns) == ["class", "confidence"]
+        assert frame["class"].equals(frames[0]["class"])
+        # A matrix product of fewer rows is summed in another order.
+        assert np.allclose(frame["confidence"], frames[0]["confidence"], atol=2e-6)
+
+
+def test_more_rows_without_labels_and_npz_are_learned_from(tmp_path: Path) -> None:
+    # Columns such that the network's shape is that of the clinic: eleven inputs, two classes.
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 1], 60)
+    x = rng.normal(size=(120, 11)) + 2 * y[:, None]
+    np.savez(tmp_path / "few.npz", X=x[:60], y=np.where(np.arange(60) < 20, y[:60], -1))
+    np.savez(tmp_path / "more.npz", X=x[60:])
+    done = laddernet("fit", "few.npz", "--also", "more.npz", *OPTIONS, "--no-estimate", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("few.npz: 120 rows, 20 of them labelled; 11 columns are used\n")
+    codes = np.where(np.arange(120) < 20, y, -1)
+    expected = LadderClassifier(**NETWORK).fit(x, codes).predict(x)
+    done = laddernet("predict", "few.safetensors", "more.npz", cwd=tmp_path)
+    assert [int(line.split(",")[0]) for line in done.out.splitlines()[1:]] == expected[60:].tolist()
+    done = laddernet("suggest", "few.safetensors", "few.npz", "--count", "60", cwd=tmp_path)
+    assert {int(line.split(",")[1]) for line in done.out.splitlines()[1:]} == set(range(21, 61))
+    np.savez(tmp_path / "wide.npz", X=np.zeros((3, 12)))
+    done = laddernet("predict", "few.safetensors", "wide.npz", cwd=tmp_path)
+    assert done == (2, "", "laddernet: wide.npz: X has 12 columns; the model takes 11.\n")
+
+
+def test_the_estimate_is_what_cross_validation_by_hand_gives(fitted: tuple[Path, Finished]) -> None:
+    known = TableModel.load(fitted[0] / "clinic.safetensors").estimate
+    assert known is not None
+    x = by_hand(clinic())
+    codes = clinic()["result"].map({"ill": 0, "well": 1}).fillna(-1).to_numpy(int)
+    errors = []
+    for learn, judge in StratifiedKFold(3, shuffle=True, random_state=1).split(x[:60], codes[:60]):
+        rows = np.concatenate([learn, np.arange(60, 240)])  # the rows that are judged by are not seen at all
+        predicted = LadderClassifier(**NETWORK).fit(x[rows], codes[rows]).predict(x[judge])
+        errors.append(100 * np.mean(predicted != codes[judge]))
+    assert (known.folds, known.labels) == (3, 40)
+    assert math.isclose(known.error, float(np.mean(errors)))
+    assert math.isclose(known.spread, float(np.std(errors)))
+    assert math.isclose(known.majority_error, 100 * (1 - np.bincount(codes[:60]).max() / 60))
+    assert known.half_labels in (20, 21)
+
+
+def test_what_more_labels_would_gain_is_only_told_where_it_shows() -> None:
+    clear = Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=12.0)
+    assert clear.sentences()[1] == "With half of the labels it is 12.0 %; with twice as many it would perhaps be 5.3 %."
+    unclear = Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=8.5)
+    assert unclear.sentences()[1].endswith("no clear difference: what more labels would gain cannot be told.")
+    assert len(Estimate(2, 2, error=0.0, spread=0.0, majority_error=50.0).sentences()) == 1
+
+
+def test_there_is_no_estimate_where_labels_or_time_do_not_allow_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = clinic()
+    few.loc[few.index[few["result"] == "ill"][1:], "result"] = None
+    few.to_csv(tmp_path / "few.csv", index=False)
+    clinic().to_csv(tmp_path / "clinic.csv", index=False)
+    done = laddernet("fit", "few.csv", "--target", "result", *OPTIONS, cwd=tmp_path)
+    end = "No estimate: 'ill' has one label; with two or more of each class there would be one."
+    assert done.out.splitlines()[-1] == end
+    monkeypatch.setattr("laddernet.table.cli._PATIENCE", 0)
+    done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, cwd=tmp_path)
+    assert done.out.splitlines()[-1].startswith("No estimate: it would take some 0 minutes;")
+    assert TableModel.load(tmp_path / "clinic.safetensors").estimate is None
+
+
+def test_a_model_in_python_is_the_one_that_its_file_holds(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model = TableModel.fit(clinic(), "result", **NETWORK)
+    model.save(tmp_path / "m.safetensors")
+    new = clinic(50, seed=5)
+    again = TableModel.load(tmp_path / "m.safetensors")
+    assert np.array_equal(model.predict_proba(new), again.predict_proba(new))
+    assert np.array_equal(
+        TableModel.load(fitted[0] / "clinic.safetensors").predict_proba(new), again.predict_proba(new)
+    )
+    assert set(again.predict(new)) <= {"ill", "well"}
+    with pytest.raises(InputError, match=r"^The table has no column 'age'; "):
+        again.predict(new.drop(columns="age"))
+
+
+# --- predict ----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_four_times_as_long_takes_no_more_memory(
+    tmp_path: Path, fitted: tuple[Path, Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "CELLS", 7 * 500)
+    model = fitted[0] / "clinic.safetensors"
+    block = clinic(1000, 0, seed=1).to_csv(index=False, header=False)
+    header = ",".join(clinic(1).columns) + "\n"
+    peaks = []
+    for blocks in (2, 8):
+        (tmp_path / "long.csv").write_text(header + block * blocks)
+        tracemalloc.start()
+        done = laddernet("predict", model, "long.csv", "--out", "p.csv", cwd=tmp_path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert done.out == f"{1000 * blocks:,} rows; saved to p.csv\n"
+    assert peaks[1] < 1.1 * peaks[0]
+    assert peaks[1] < 8e6
+
+
+def test_cells_that_cannot_be_read_count_as_missing_and_are_told(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    new = clinic(20, seed=2).astype({"age": object})
+    odd = new.copy()
+    odd.loc[4, "age"] = "old"
+    new.loc[4, "age"] = None
+    odd.to_csv(tmp_path / "odd.csv", index=False)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    model = fitted[0] / "clinic.safetensors"
+    done = laddernet("predict", model, "odd.csv", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "age: 1 cells were not understood and count as missing.\n")
+    assert done.out == laddernet("predict", model, "new.csv", cwd=tmp_path).out
+
+
+def test_a_kept_column_named_class_does_not_clash(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    clinic(5).assign(**{"class": "x"}).to_csv(tmp_path / "new.csv", index=False)
+    model = fitted[0] / "clinic.safetensors"
+    done = laddernet("predict", model, "new.csv", "--keep", "class,result", cwd=tmp_path)
+    assert done.out.splitlines()[0] == "class (given),result,class,confidence"
+    assert done.out.splitlines()[1].startswith("x,")
+
+
+def test_what_was_there_stays_if_the_table_turns_out_bad_at_its_end(
+    tmp_path: Path, fitted: tuple[Path, Finished], small_parts: None
+) -> None:
+    (tmp_path / "p.csv").write_text("precious")
+    (tmp_path / "new.csv").write_text(clinic(100).to_csv(index=False) + "1,2\n")
+    done = laddernet("predict", fitted[0] / "clinic.safetensors", "new.csv", "--out", "p.csv", cwd=tmp_path)
+    advice = "mend that line, or name another --delimiter"
+    assert done == (2, "", f"laddernet: new.csv, line 102: 2 cells where the header has 7 columns; {advice}.\n")
+    assert (tmp_path / "p.csv").read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["new.csv", "p.csv"]
+
+
+def test_a_pipe_goes_in_and_out_and_may_be_closed_early(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model = fitted[0] / "clinic.safetensors"
+    text = clinic(10_000, seed=4).to_csv(index=False)
+    command = [sys.executable, "-m", "laddernet", "predict", str(model), "-"]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdin
+    assert running.stdout
+    assert running.stderr
+    running.stdin.write(text.encode())
+    running.stdin.close()
+    assert running.stdout.readline() == b"class,confidence\n"
+    running.stdout.close()  # as `head -1` does
+    assert running.stderr.read() == b""
+    running.stderr.close()
+    assert running.wait() == 1
+
+
+# --- inspect ----------------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, Finished]) -> None:
+    folder, printed = fitted
+    done = laddernet("inspect", "clinic.safetensors", "--json", cwd=folder)
+    about = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    counts = clinic()["result"].value_counts()
+    assert about["labels"] == {"ill": counts["ill"], "well": counts["well"]}
+    assert [(column["name"], column["kind"]) for column in about["columns"]] == [
+        ("age", "number"),
+        ("ward", "category"),
+        ("smoker", "boolean"),
+        ("admitted", "date"),
+    ]
+    assert about["columns"][1]["does"].startswith("an input for each of 'east', 'north', 'süd, 2'")
+    assert about["network"]["sizes"] == [11, 8, 2]
+    # By hand: weights up and down, γ and β above the input, nine a unit in the combinator.
+    weights = 11 * 8 + 8 * 2
+    assert about["network"]["parameters"] == 2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2)
+    assert about["network"]["settings"]["steps"] == 64
+    assert about["estimate"]["sentences"] == printed.out.splitlines()[-2:]
+    shown = laddernet("inspect", "clinic.safetensors", cwd=folder).out
+    words = " ".join(shown.split())
+    for what in ("vanilla", "11-8-2", "hospital not used one value only", "class (result)", about["sha256"]):
+        assert what in words
+
+
+# --- suggest ----------------------------------------------------------------------------------------------------
+
+
+def test_suggest_ranks_unlabelled_rows_and_no_two_alike(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    frame = clinic(seed=0)
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    probabilities = model.predict_proba(frame)
+    doubt = 1 - np.abs(probabilities[:, 0] - probabilities[:, 1])
+    unlabelled = np.flatnonzero(frame["result"].isna())
+    # The row of most doubt, thirty times over: a ranking by doubt alone would suggest nothing else.
+    worst = unlabelled[doubt[unlabelled].argmax()]
+    many = pd.concat([frame, *[frame.iloc[[worst]]] * 30], ignore_index=True)
+    many.to_csv(tmp_path / "many.csv", index=False)
+    path = fitted[0] / "clinic.safetensors"
+    options = ("--count", "10", "--out", "s.csv", "--keep", "patient,result")
+    done = laddernet("suggest", path, "many.csv", *options, cwd=tmp_path)
+    assert done == (0, "10 of 210 unlabelled rows; saved to s.csv\n", "")
+    rows = rows_of(tmp_path / "s.csv")
+    assert list(rows[0]) == ["rank", "row", "patient", "result", "class", "confidence", "use"]
+    numbers = np.array([int(row["row"]) - 1 for row in rows])
+    assert many["patient"].iloc[numbers].astype(str).tolist() == [row["patient"] for row in rows]
+    assert {row["result"] for row in rows} == {""}
+    assert many["patient"].iloc[numbers].nunique() == 10
+    assert doubt[numbers[numbers < 240]].mean() > 2 * doubt[unlabelled].mean()
+    uses = [float(row["use"]) for row in rows]
+    assert uses == sorted(uses, reverse=True)
+
+
+def test_suggestions_do_not_depend_on_how_the_table_is_cut(
+    fitted: tuple[Path, Finished], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laddernet.table.suggest._SAMPLE", 50)
+    clinic().to_csv(tmp_path / "clinic.csv", index=False)
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    found = []
+    for size in (1 << 19, 100):
+        monkeypatch.setattr(read, "CELLS", size)
+        found.append(suggest(model, open_table(tmp_path / "clinic.csv"), target="result", count=8).frame.index.tolist())
+    assert found[0] == found[1]
+    assert min(found[0]) > 60
+
+
+def test_where_all_rows_are_labelled_there_is_nothing_to_suggest(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    clinic(50).to_csv(tmp_path / "c.csv", index=False)
+    model = fitted[0] / "clinic.safetensors"
+    done = laddernet("suggest", model, "c.csv", "--target", "result", "--out", "s.csv", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("laddernet: c.csv has no unlabelled row; ")
+    assert os.listdir(tmp_path) == ["c.csv"]
+    clinic(50).drop(columns="result").to_csv(tmp_path / "c.csv", index=False)
+    assert laddernet("suggest", model, "c.csv", "--count", "60", cwd=tmp_path).out.count("\n") == 51
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------
+
+
+def _npz(**arrays: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def _zip(name: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(name, "content")
+    return out.getvalue()
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.to_parquet(out)
+    return out.getvalue()
+
+
+class Unpickled:
+    """Would leave a trace if it were ever unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, ("unpickled",))
+
+
+_X = np.arange(20.0).reshape(10, 2)
+_OBJECTS = np.array([[Unpickled()]], object)
+_MANY = "\n".join(f"{i},{i * 1.5}" for i in range(40))
+
+BAD: dict[str, tuple[bytes, str, str]] = {
+    "a row too short": (b"a,label\n1,x\n2\n", "", "bad, line 3: 1 cell where the header has 2 columns; mend"),
+    "a row too long": (b"a,label\n1,x\n2,y,z\n", "", "bad, line 3: 3 cells where the header has 2 columns; mend"),
+    "a row too short after a quoted break": (b'a,label\n"1\n",x\n2\n', "", "bad, line 4: 1 cell where"),
+    "another encoding": ("a,label\n1,x\n2,ä\n".encode("cp1252"), "", "bad, line 3, is not utf-8 text; name"),
+    "no such encoding": (b"a,label\n", "--encoding latin9000", "There is no encoding 'latin9000'; utf-8, "),
+    "an encoding that is not the file's": (b"a,label\n1,x\n", "--encoding utf-16", "bad is not utf-16 text; name"),
+    "a delimiter of two characters": (b"a,label\n", "--delimiter ab", "The delimiter is 'ab'; give one character"),
+    "an open quote": (b'a,label\n1,"x\n2,y\n', "", "bad, line 3: not CSV (unexpected end of data); mend"),
+    "nothing": (b"", "", "bad is empty; give a table with the columns' names in its first line."),
+    "blank lines": (b"\n\n", "", "bad is empty; give a table"),
+    "a header alone": (b"a,label\n", "", "bad: no row has a 'label'; give at least one label of two classes."),
+    "two columns of one name": (b"a,a,label\n1,2,x\n", "", "bad has two columns named 'a'; give each"),
+    "no such target": (b"a,labels\n1,x\n", "", "bad has no column 'label'; did you mean 'labels'?"),
+    "nothing like the target": (b"a,b\n1,x\n", "", "bad has no column 'label'; it has 'a', 'b'."),
+    "no label": (b"a,label\n1,\n2,NA\n", "", "bad: no row has a 'label'; give at least one label"),
+    "one class": (b"a,label\n1,x\n2,\n3,x\n", "", "bad: all labels are 'x'; give labels of two classes or more."),
+    "a target that is measured": (f"a,label\n{_MANY}\n".encode(), "", "'label' has 40 values in 40 labelled rows; "),
+    "an infinite number": (b"a,label\n1,x\n2,y\ninf,\n", "", "Column 'a' has inf in row 3; give a number below"),
+    "a number too large": (b"a,label\n1,x\n2,y\n1e39,\n", "", "Column 'a' has 1e+39 in row 3; give a number below"),
+    "no column of use": (b"a,label\n1,x\n1,y\n", "", "bad has no column to learn from (a: one value only)."),
+    "no column but the target": (b"label\nx\ny\n", "", "bad has no column to learn from (it has none but"),
+    "no such column to drop": (b"a,label\n1,x\n", "--drop b", "bad has no column 'b'; it has 'a', 'label'."),
+    "more rows of other columns": (
+        b"a,b,label\n1,2,x\n",
+        "--also other",
+        "other has no column 'a', 'b'; give the same",
+    ),
+    "no such model": (b"a,label\n1,x\n", "--model vanila", "There is no model 'vanila'; did you mean 'vanilla'?"),
+    "no hidden size": (b"a,label\n1,x\n", "--hidden 8,a", "--hidden has 'a' where a whole number should be."),
+    "y of another length": (_npz(X=_X, label=np.arange(9)), "", "bad: label has 9 rows and X has 10; give both"),
+    "y in two columns": (_npz(X=_X, label=_X), "", "bad: label has the shape (10, 2); give one value for each row."),
+    "no X": (_npz(Y=_X), "", "bad has no array X with a row for each example; save it with np.savez(path, X=X, y=y)."),
+    "X of objects": (_npz(X=_OBJECTS), "", "bad: X holds Python objects, which are not read; save numbers or text."),
+    "infinity in X": (
+        _npz(X=np.where(_X == 5, np.inf, _X), label=np.arange(10) % 2),
+        "",
+        "Column 'x1' has inf in row 3;",
+    ),
+    "a workbook": (
+        _zip("xl/workbook.xml"),
+        "",
+        "bad is a zip file, but not NPZ; save the table as CSV, Parquet or NPZ.",
+    ),
+    "half an NPZ file": (_npz(X=_X)[:200], "", "bad is not a whole NPZ file ("),
+    "half a Parquet file": (_parquet(clinic(9))[:500], "", "bad is not a whole Parquet file ("),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_table_is_one_sentence_and_what_was_saved_stays(tmp_path: Path, what: str) -> None:
+    content, options, sentence = BAD[what]
+    (tmp_path / "bad").write_bytes(content)
+    (tmp_path / "other").write_bytes(b"label\nx\n")
+    (tmp_path / "m.safetensors").write_bytes(b"precious")
+    arguments = ["fit", "bad", "--target", "label", "--out", "m.safetensors", *options.split()]
+    done = laddernet(*arguments, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"laddernet: {sentence}")
+    assert done.err.endswith((".\n", "?\n", "all.\n"))
+    assert done.err.count("\n") == 1
+    assert (tmp_path / "m.safetensors").read_bytes() == b"precious"
+    assert sorted(os.listdir(tmp_path)) == ["bad", "m.safetensors", "other"]
+
+
+def test_a_named_pipe_is_refused_for_it_can_be_read_only_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe can be read only once; give a file, or '-' for standard input\.$"):
+        open_table(tmp_path / "pipe")
+
+
+def test_a_csv_table_needs_a_target(tmp_path: Path) -> None:
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    done = laddernet("fit", "c.csv", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(
+        "laddernet: --target is missing; name the column that holds the classes, one of 'patient',"
+    )
+
+
+@pytest.mark.parametrize("options", [("absent/m.safetensors",), (".",)])
+def test_a_place_that_cannot_be_written_to_is_found_before_the_training(
+    tmp_path: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(LadderClassifier, "fit")
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    done = laddernet("fit", "c.csv", "--target", "result", "--out", *options, cwd=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("laddernet: Cannot write ")
+
+
+def _foreign(model: bytes) -> bytes:
+    return safetensors.numpy.save({"a": np.zeros(3)})
+
+
+def _changed(model: bytes) -> bytes:
+    return model.replace(b'\\"target\\": \\"result\\"', b'\\"target\\": \\"resort\\"')
+
+
+MODELS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "cut off": (lambda model: model[:-100], "m is not a whole model file ("),
+    "empty": (lambda model: b"", "m is not a whole model file ("),
+    "a CSV file": (lambda model: b"a,b\n1,2\n" * 50, "m is not a whole model file ("),
+    "from elsewhere": (_foreign, "m is a safetensors file, but not a model of laddernet;"),
+    "changed in its text": (_changed, "m is damaged or was changed"),
+    "changed in a number": (lambda model: model[:-1] + bytes([model[-1] ^ 1]), "m is damaged or was changed"),
+}
+
+
+@pytest.mark.parametrize("command", ["predict", "suggest", "inspect"])
+@pytest.mark.parametrize("what", MODELS)
+def test_a_bad_model_file_is_one_sentence(
+    tmp_path: Path, what: str, command: str, fitted: tuple[Path, Finished]
+) -> None:
+    change, sentence = MODELS[what]
+    whole = (fitted[0] / "clinic.safetensors").read_bytes()
+    assert change(whole) != whole
+    (tmp_path / "m").write_bytes(change(whole))
+    rest = [] if command == "inspect" else [fitted[0] / "clinic.csv", "--out", "p.csv"]
+    done = laddernet(command, "m", *rest, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"laddernet: {sentence}")
+    assert done.err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_nothing_is_written_over_what_is_read(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    data = clinic().to_csv(index=False)
+    (tmp_path / "c.csv").write_text(data)
+    model = fitted[0] / "clinic.safetensors"
+    for arguments in (("fit", "c.csv", "--target", "result"), ("predict", model, "c.csv"), ("suggest", model, "c.csv")):
+        done = laddernet(*arguments, "--out", tmp_path / "c.csv", cwd=tmp_path)
+        assert done == (2, "", "laddernet: --out is c.csv, which is read from; name another file.\n")
+    assert (tmp_path / "c.csv").read_text() == data
+
+
+@pytest.mark.parametrize("path", [".", "absent.csv", "-"])
+def test_what_is_no_file_cannot_be_learned_from(tmp_path: Path, path: str) -> None:
+    done = laddernet("fit", path, "--target", "y", cwd=tmp_path)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(("laddernet: Cannot read ", "laddernet: `fit` reads its table more than once;"))
+
+
+def test_columns_that_a_new_table_lacks_are_named(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    clinic(5).drop(columns=["age", "ward"]).to_csv(tmp_path / "new.csv", index=False)
+    done = laddernet("predict", fitted[0] / "clinic.safetensors", "new.csv", "--out", "p.csv", cwd=tmp_path)
+    advice = "give all that the model was fitted with; `laddernet inspect` lists them"
+    assert done == (2, "", f"laddernet: new.csv has no column 'age', 'ward'; {advice}.\n")
+    assert os.listdir(tmp_path) == ["new.csv"]
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "suggest"])
+def test_ctrl_c_leaves_what_was_there_and_nothing_half_written(
+    tmp_path: Path, command: str, fitted: tuple[Path, Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def leave(code: int) -> Any:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(LadderClassifier, "fit" if command == "fit" else "predict_proba", stop)
+    monkeypatch.setattr(os, "_exit", leave)
+    (tmp_path / "out").write_text("precious")
+    data = fitted[0] / "clinic.csv"
+    rest = [data, "--target", "result"] if command == "fit" else [fitted[0] / "clinic.safetensors", data]
+    done = laddernet(command, *rest, "--out", "out", cwd=tmp_path)
+    assert done.code == 130
+    assert done.err.startswith("Stopped; ")
+    assert (tmp_path / "out").read_text() == "precious"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_ctrl_c_during_the_estimate_leaves_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def leave(code: int) -> Any:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("laddernet.table.model.estimate", stop)
+    monkeypatch.setattr(os, "_exit", leave)
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    done = laddernet("fit", "c.csv", "--target", "result", *OPTIONS, cwd=tmp_path)
+    assert (done.code, done.err) == (130, "Stopped; c.safetensors is saved, without an estimate.\n")
+    assert TableModel.load(tmp_path / "c.safetensors").estimate is None
