@@ -62,6 +62,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     history_ : a record for each 32 steps: costs, learning rate, with early stopping the validation error.
     n_steps_ : how many steps were taken.
+    recon_weights_ : λ of each layer, as they were used.
     network_ : what predicts: plain matrices.
 
     Examples
@@ -156,6 +157,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.network_ = _folded(self._parameters, scaling)
         self.history_ = watch.history
         self.n_steps_ = watch.history[-1]["step"]
+        self.recon_weights_ = job.recon_weights
         return self
 
     def _job(self, rows: int, recon_weights: float | Sequence[float]) -> Any:
@@ -277,6 +279,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float32"]  # what comes out is always that
         return tags
 
     # --- Files ---------------------------------------------------------------------------------------------------
@@ -301,6 +304,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
             "n_steps": self.n_steps_,
+            "recon_weights": list(self.recon_weights_),
             "history": self.history_,
         }
         return arrays, about
@@ -315,6 +319,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if about["feature_names_in"] is not None:
             made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
         made.n_steps_ = about["n_steps"]
+        made.recon_weights_ = tuple(about["recon_weights"])
         made.history_ = about["history"]
         made._parameters = {name: array for name, array in arrays.items() if not name.startswith("scaling.")}
         made.network_ = _folded(made._parameters, Scaling(arrays["scaling.shift"], arrays["scaling.factor"]))

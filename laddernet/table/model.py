@@ -363,7 +363,7 @@ def describe(model: TableModel) -> dict[str, Any]:
     fitted, about = model.classifier.state()
     filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
     parameters = {name: held.get("value") for name, held in about["parameters"].items()}
-    names = ("batch_size", "learning_rate", "noise", "recon_weights", "random_state")
+    names = ("batch_size", "learning_rate", "noise", "random_state")
     weights = model.classifier.network_.weights
     return {
         "version": model.version,
@@ -379,7 +379,8 @@ def describe(model: TableModel) -> dict[str, Any]:
             "model": str(model.classifier.model),
             "sizes": [weights[0].shape[0], *(w.shape[1] for w in weights)],
             "parameters": sum(a.size for name, a in fitted.items() if name.startswith(("encoder.", "decoder."))),
-            "settings": {"steps": model.classifier.n_steps_} | {name: parameters[name] for name in names},
+            "settings": {"steps": model.classifier.n_steps_, "recon_weights": about["recon_weights"]}
+            | {name: parameters[name] for name in names},
         },
         "estimate": model.estimate
         and asdict(model.estimate)
