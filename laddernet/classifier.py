@@ -24,8 +24,8 @@ from laddernet.network import Network, Rows, Scaling, fold, log_softmax, softmax
 from laddernet.scaling import SCALINGS, find_scaling
 
 _STEPS = 1000
-# Published for pixels from 0 to 1, whose variance is about a tenth of that of a column with deviation 1.
-_RECON_WEIGHTS = {"range": (1000.0, 10.0, 0.1), "columns": (100.0, 10.0, 0.1), "none": (100.0, 10.0, 0.1)}
+# Of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1. See docs/classifier.md.
+_RECON_WEIGHTS = {"range": (2000.0, 0.5, 0.05), "columns": (200.0, 0.5, 0.05), "none": (200.0, 0.5, 0.05)}
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
 
@@ -39,7 +39,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     hidden : sizes of the hidden layers.
     noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
     recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
-        None: 10 for λ(1), 0.1 above, and for λ(0) 100, or 1000 if the columns are scaled by the range of all of them.
+        None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by the range of all of them.
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
     epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
     batch_size : rows of a step, of unlabelled and of labelled ones each.

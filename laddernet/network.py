@@ -21,16 +21,16 @@ class Scaling:
     factor: np.ndarray
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(self.shifted(x) * self.factor)
+
+    def shifted(self, x: np.ndarray) -> np.ndarray:
         # In the precision of the input: a large mean would take the digits of what is subtracted from it.
-        scaled = np.subtract(x, self.shift, dtype=np.result_type(x.dtype, np.float32))
-        scaled *= self.factor
-        result: np.ndarray = scaled.astype(np.float32, copy=False)
-        return result
+        return (x - self.shift if self.shift.any() else x).astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True)
 class Network:
-    """h(l) = relu(h(l−1) W(l) + b(l)) and logits at the top."""
+    """h(l) = relu(h(l−1) W(l) + b(l)) and logits at the top; W(1) holds the factors of the scaling."""
 
     scaling: Scaling
     weights: tuple[np.ndarray, ...]
@@ -41,9 +41,11 @@ class Network:
 
     def layer(self, x: Rows, layer: int) -> np.ndarray:
         """What the rows are at a layer; 0 is the scaled input, the last one the logits."""
-        out = np.empty((x.shape[0], (self.weights[layer - 1] if layer else self.weights[0].T).shape[1]), np.float32)
+        out = np.empty((x.shape[0], self.weights[layer - 1].shape[1] if layer else x.shape[1]), np.float32)
         for rows in blocks(x.shape[0], _BLOCK):
-            h = self.scaling(dense(x[rows]))
+            h = self.scaling.shifted(dense(x[rows]))
+            if not layer:
+                h = h * self.scaling.factor
             for l, (W, b) in enumerate(zip(self.weights[:layer], self.biases[:layer], strict=True), start=1):
                 h = h @ W
                 h += b
@@ -64,7 +66,9 @@ def fold(
     """γ((h W − μ) / σ + β) as one product and one sum."""
     scale = [g / s for g, s in zip(gamma, sigma, strict=True)]
     biases = [g * b - m * s for g, b, m, s in zip(gamma, beta, mu, scale, strict=True)]
-    return Network(scaling, tuple(w * s for w, s in zip(W, scale, strict=True)), tuple(biases))
+    weights = [w * s for w, s in zip(W, scale, strict=True)]
+    weights[0] *= scaling.factor[:, None]
+    return Network(scaling, tuple(weights), tuple(biases))
 
 
 def statistics(

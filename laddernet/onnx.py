@@ -20,10 +20,9 @@ def write(path: Path, network: Network, classes: np.ndarray) -> None:
 
     constants = {
         "shift": network.scaling.shift,
-        "factor": network.scaling.factor,
         "classes": classes.astype(object if classes.dtype.kind in "USO" else classes.dtype),
     }
-    nodes = [helper.make_node("Sub", ["X", "shift"], ["x0"]), helper.make_node("Mul", ["x0", "factor"], ["h0"])]
+    nodes = [helper.make_node("Sub", ["X", "shift"], ["h0"])]
     top = len(network.weights)
     for l, (W, b) in enumerate(zip(network.weights, network.biases, strict=True), start=1):
         constants |= {f"W{l}": W, f"b{l}": b}
