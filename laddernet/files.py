@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from platformdirs import user_cache_path
 
@@ -26,13 +27,20 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
     >>> path.read_bytes()
     b'new'
     """
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` at the end of the block."""
     path = Path(path)
     # The same folder, because a rename is atomic only within one file system.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with writing(path):
         try:
             with temporary.open("xb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

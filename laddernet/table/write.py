@@ -1,7 +1,7 @@
 """CSV files that are whole or absent, written a row at a time."""
 
 import csv
-import os
+import io
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from laddernet.errors import InputError
-from laddernet.files import writing
+from laddernet.files import whole_file, writing
 
 
 class Writer(Protocol):
@@ -40,17 +40,10 @@ def csv_writer(path: Path) -> Iterator[Writer]:
             yield csv.writer(file, lineterminator="\n")
         return
     check_writable(path)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    with writing(path):
-        try:
-            with temporary.open("x", encoding="utf-8", newline="") as file:
-                yield csv.writer(file, lineterminator="\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    with whole_file(path) as raw:
+        file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        yield csv.writer(file, lineterminator="\n")
+        file.detach()  # which writes what is left, and leaves the file open
 
 
 def check_writable(path: Path) -> None:
