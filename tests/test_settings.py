@@ -35,7 +35,7 @@ def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_label
 
 def test_a_recipe_gives_what_was_not_asked_for() -> None:
     def shown(**asked: Any) -> tuple[float, ...]:
-        config = configure(digits(), recipe="quick", **asked)
+        config = configure(digits(), recipe="quick", tuned=False, **asked)
         return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size
 
     assert shown() == (30, 21, 0.02, 200)
