@@ -9,8 +9,10 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,7 +35,7 @@ from laddernet.study.executors import Event, Task
 from laddernet.study.store import Store
 from laddernet.tune.outcome import Outcome, Tried, outcomes
 from laddernet.tune.page import page
-from laddernet.tune.search import Search, more, open_storage
+from laddernet.tune.search import Search, key, more, open_storage
 from laddernet.tune.space import Space, Spaces, as_values
 from laddernet.tuned import Entry, lookup, read, to_toml
 
@@ -400,12 +402,17 @@ def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> Non
     address = fresh_schema.render_as_string(hide_password=False)
     stores = [Store.open(address) for _ in range(2)]
     ended: list[list[Task]] = []
-
-    def slowly(task: dict[str, Any]) -> Event:
-        time.sleep(0.02)
-        return made_up(task)
+    both = threading.Barrier(2)
 
     def one(store: Store) -> None:
+        tasks = count()
+
+        def slowly(task: dict[str, Any]) -> Event:
+            if next(tasks) == 0:
+                both.wait(60)  # so that both have a part in it
+            time.sleep(0.02)
+            return made_up(task)
+
         ended.append(go(store, search(store, trials=6), work=slowly))
 
     threads = [threading.Thread(target=one, args=(store,)) for store in stores]
@@ -414,7 +421,6 @@ def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> Non
     for thread in threads:
         thread.join(120)
     assert len(ended) == 2
-    assert all(ended)  # both had a part in it
     which = search(stores[0], trials=6)
     assert len(which.study.trials) == 6
     assert all(trial.state.is_finished() for trial in which.study.trials)
@@ -423,6 +429,34 @@ def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> Non
     assert len(runs) == sum(map(len, ended))
     for each in stores:
         storage_of(each).engine.dispose()
+        each.close()
+
+
+def test_two_processes_that_see_the_last_draw_end_tell_of_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [Store.open(tmp_path / "tune.db") for _ in range(2)]
+    told: list[int] = []
+    one, other = (
+        search(store, trials=1, draws=1, on_end=lambda _, trial: told.append(trial.number)) for store in stores
+    )
+    config = one.ask()
+    assert config is not None
+    drive(stores[0], {key(config): config}, InThisProcess(made_up), Path("/nowhere"), command=[], test=False)
+    meanwhile = threading.Thread(target=other.wanted)
+    tell = optuna.Study.tell
+
+    def interrupted(*arguments: Any) -> Any:
+        if meanwhile.ident is None:
+            meanwhile.start()
+            meanwhile.join(1)  # it does not end: it waits for the first to have told
+        return tell(*arguments)
+
+    monkeypatch.setattr(optuna.Study, "tell", interrupted)
+    assert one.wanted() == []
+    meanwhile.join(60)
+    assert told == [0]
+    for each in stores:
         each.close()
 
 
@@ -446,7 +480,10 @@ def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Pat
     process.wait()
     held = {run.fingerprint: run for run in Store.open(database).runs(status="done")}
     assert 1 <= len(held) < 9
-    time.sleep(0.5)  # for its worker to see that nobody is left
+    with suppress(ProcessLookupError):  # when its worker has seen that nobody is left
+        while time.monotonic() < ends:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
     assert tune(*arguments, cwd=tmp_path).code == 0
     assert [trial.values for trial in trials(tmp_path)] == [trial.values for trial in trials(undisturbed)]
     store = Store.open(database)

@@ -204,13 +204,15 @@ class Search:
         errors: list[float] = []
 
         def end(state: TrialState, reason: str | None = None) -> None:
-            asked = Trial(self.study, trial._trial_id)
-            asked.set_user_attr("settings", settings)
-            asked.set_user_attr("errors", errors)
-            if reason is not None:
-                asked.set_user_attr("reason", reason)
-            mean = float(np.mean(errors)) if state == TrialState.COMPLETE else None
-            self._on_end(self, self.study.tell(trial.number, mean, state))
+            with self._store.alone():  # two processes that see the last draw end may both come here
+                asked = Trial(self.study, trial._trial_id)
+                asked.set_user_attr("settings", settings)
+                asked.set_user_attr("errors", errors)
+                if reason is not None:
+                    asked.set_user_attr("reason", reason)
+                mean = float(np.mean(errors)) if state == TrialState.COMPLETE else None
+                told = self.study.tell(trial.number, mean, state)
+            self._on_end(self, told)
 
         names = list(draws)
         for number, (fingerprint, config) in enumerate(draws.items(), start=1):
