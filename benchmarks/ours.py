@@ -74,11 +74,11 @@ def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, ...]:
 
 def _random_state(model: str, sizes: Sequence[int]) -> Any:
     rng = np.random.default_rng(0)
-    ladder, optimiser = jax.eval_shape(
+    weights, optimiser = jax.eval_shape(
         lambda key: initial_state.__wrapped__(key, 0.1, find(model), tuple(sizes)), jax.random.key(0)
     )
-    ladder = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.1, leaf.shape), leaf.dtype), ladder)
-    return ladder, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), optimiser)
+    weights = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.1, leaf.shape), leaf.dtype), weights)
+    return weights, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), optimiser)
 
 
 def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, float]:

@@ -19,7 +19,7 @@ import safetensors.numpy
 from laddernet.errors import InputError
 from laddernet.files import reading, sha256, write_atomic, writing
 
-FORMAT = "laddernet checkpoint 1"
+FORMAT = "laddernet checkpoint 2"
 KEPT = 2
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -370,10 +370,10 @@ class _Watch:
         self._table, self._seen, self._held_out, self._codes = table, seen, held_out, codes
         self._lowest, self._since = math.inf, 0
 
-    def hear(self, record: dict[str, Any], ladder: Any, shown: Any) -> bool:
+    def hear(self, record: dict[str, Any], now: Callable[[], Any], shown: Any) -> bool:
         self.history.append(record)
         if len(self._held_out):
-            parameters = _parameters(ladder, self._table.bring(self._seen))
+            parameters = _parameters(now(), self._table.bring(self._seen))
             logits = _folded(parameters, self._table.scaling).logits(self._table.x[self._held_out])
             error = record["validation_error"] = 100 * float(np.mean(logits.argmax(axis=1) != self._codes))
             self._since += 1

@@ -6,6 +6,7 @@ different tables of one shape share it. While a chunk is being computed the next
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from laddernet.ladder import Ladder
 from laddernet.models import Model
 from laddernet.network import Rows, Scaling, dense
-from laddernet.training import Record, epoch_record, initial_state, run_epoch, wait_for
+from laddernet.training import Record, epoch_record, initial_state, ladder_of, pack, run_epoch, wait_for
 
 CHUNK = 32  # steps
 
@@ -57,13 +58,16 @@ def train(
     seed: int,
     *,
     start: Ladder | None = None,
-    on_chunk: Callable[[Record, Ladder], bool] = lambda record, ladder: False,
+    on_chunk: Callable[[Record, Callable[[], Ladder]], bool] = lambda record, now: False,
 ) -> Ladder:
-    """Train to the last step, or until ``on_chunk``, which hears the record of each chunk, says that it is enough."""
+    """Train to the last step, or until ``on_chunk``, which hears the record of each chunk, says that it is enough.
+
+    ``on_chunk`` also gets what makes the network as it is then; once it has returned, that is no longer to be had.
+    """
     init_key, order_key, noise_key = jax.random.split(jax.random.key(seed), 3)
     state = initial_state(init_key, job.eta, job.model, job.sizes)
     if start is not None:
-        state = (start, state[1])
+        state = (pack(start), state[1])
     hyper = [jnp.asarray(value, jnp.float32) for value in (job.noise, job.recon_weights, job.weight_decay)]
     batches = (job.labelled_batch_size, job.batch_size)
     chunks = -(-job.steps // CHUNK)
@@ -79,10 +83,9 @@ def train(
         taken = min(CHUNK, job.steps - chunk * CHUNK)
         record = epoch_record(chunk + 1, np.asarray(costs)[:taken], float(rates[taken - 1]), bool(finite))
         record = {"step": chunk * CHUNK + taken, **{name: value for name, value in record.items() if name != "epoch"}}
-        if on_chunk(record, state[0]):
+        if on_chunk(record, partial(ladder_of, state)):
             break
-    ladder: Ladder = state[0]
-    return ladder
+    return ladder_of(state)
 
 
 def template(job: Job) -> Ladder:

@@ -159,9 +159,10 @@ def train(
         epoch += 1
         record = epoch_record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
-            known = _statistics(state[0], x_seen)
+            ladder = ladder_of(state)
+            known = _statistics(ladder, x_seen)
             for name, (x, y) in watched.items():
-                record[name] = error_rate(np.asarray(_predict(state[0], known, x)), y)
+                record[name] = error_rate(np.asarray(_predict(ladder, known, x)), y)
         history.append(record)
         due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
         if folder is not None and due:
@@ -169,7 +170,8 @@ def train(
             on_checkpoint()
             saved = time.monotonic()
         on_epoch(record)
-    return Trained(state[0], _statistics(state[0], x_seen), history)
+    ladder = ladder_of(state)
+    return Trained(ladder, _statistics(ladder, x_seen), history)
 
 
 def on_device(data: TrainingData) -> TrainingData:
@@ -202,8 +204,16 @@ def error_rate(predicted: np.ndarray, y: np.ndarray) -> float:
 
 # --- The compiled programs ------------------------------------------------------------------------------------
 
-State = tuple[Ladder, optax.OptState]
-Packed = tuple[Ladder, Float[Array, " small"]]  # the large arrays in their places, all others in one vector
+
+class Packed(eqx.Module):
+    """A network with its large arrays in their places, all others in one vector: few, long passes for Adam."""
+
+    large: Ladder
+    small: Float[Array | np.ndarray, " small"]
+    sizes: tuple[int, ...] = eqx.field(static=True)
+
+
+State = tuple[Packed, optax.OptState]
 _adam = optax.scale_by_adam()
 
 # Without the first, XLA copies every weight matrix at each step, lest an update overwrite what is still to be read.
@@ -214,8 +224,8 @@ _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cp
 # Compiled to be run once.
 @partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
 def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
-    ladder = Ladder(model, sizes, key=key, eta=eta)
-    return ladder, _adam.init(_pack(ladder)[0])
+    packed = pack(Ladder(model, sizes, key=key, eta=eta))
+    return packed, _adam.init(packed)
 
 
 @partial(jax.jit, static_argnames="batches", donate_argnames="state", compiler_options=_COMPILER_OPTIONS)
@@ -274,26 +284,42 @@ def run_epoch(
 
         gradient, costs = jax.grad(cost, has_aux=True)(unpack(weights))
         with jax.named_scope("optimiser"):
-            direction, adam = _adam.update(_pack(gradient)[0], adam)
+            direction, adam = _adam.update(pack(gradient), adam)
             weights = jax.tree.map(
                 lambda w, d, decays: w - rate * (d + weight_decay * decays * w), weights, direction, decaying
             )
         return (weights, adam), costs
 
-    ladder, adam = state
-    weights, unpack = _pack(ladder)
-    decaying = _pack(_is_matrix(ladder))[0]
+    ladder = unpack(state[0])
+    decaying = pack(_is_matrix(ladder))
     step_keys = jax.random.split(noise_key, len(rates))
-    (weights, adam), costs = jax.lax.scan(step, (weights, adam), (*order, step_keys, rates))
-    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves((weights, adam))]))
-    return (unpack(weights), adam), costs, finite
+    state, costs = jax.lax.scan(step, state, (*order, step_keys, rates))
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves(state)]))
+    return state, costs, finite
 
 
-def _pack(ladder: Ladder) -> tuple[Packed, Callable[[Packed], Ladder]]:
-    """Join all small parameters into one vector, so that Adam makes few passes over long arrays; and the way back."""
-    large, small = eqx.partition(ladder, lambda leaf: leaf.size >= 2**15)
-    vector, unravel = ravel_pytree(small)
-    return (large, vector), lambda packed: eqx.combine(packed[0], unravel(packed[1]))
+def pack(ladder: Ladder) -> Packed:
+    large, small = eqx.partition(ladder, _is_large)
+    return Packed(large, ravel_pytree(small)[0], ladder.sizes)
+
+
+def unpack(packed: Packed) -> Ladder:
+    shapes = jax.eval_shape(lambda: Ladder(packed.large.model, packed.sizes, key=jax.random.key(0)))
+    small, structure = jax.tree.flatten(eqx.filter(shapes, _is_large, inverse=True))
+    ends = np.cumsum([leaf.size for leaf in small])
+    parts = [packed.small[end - leaf.size : end].reshape(leaf.shape) for leaf, end in zip(small, ends, strict=True)]
+    ladder: Ladder = eqx.combine(packed.large, jax.tree.unflatten(structure, parts))
+    return ladder
+
+
+def ladder_of(state: State) -> Ladder:
+    """The network of a state, taken apart by the host: it would take a fifth of an epoch's kernels to do that."""
+    packed = state[0]
+    return unpack(replace(packed, small=np.array(packed.small)))
+
+
+def _is_large(leaf: Any) -> bool:
+    return bool(leaf.size >= 2**15)
 
 
 def _is_matrix(ladder: Ladder) -> Ladder:

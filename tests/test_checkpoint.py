@@ -182,7 +182,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
         lambda f: edit(f / "epoch-000007.json", lambda r: r.pop("check")),
     ),
     "another format": (
-        "has the format 'laddernet checkpoint 99', not 'laddernet checkpoint 1'",
+        "has the format 'laddernet checkpoint 99', not 'laddernet checkpoint 2'",
         lambda f: edit(f / "epoch-000007.json", lambda r: r.update(format="laddernet checkpoint 99")),
     ),
     "another run": ("belongs to another run", of_another_run),

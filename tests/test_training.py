@@ -186,8 +186,8 @@ def test_adam_moves_a_weight_by_about_the_learning_rate_at_each_step() -> None:
     # Adam divides the gradient by its own size, so that a step is at most the rate, or little more.
     rate = 1e-4
     config = tiny_config(epochs=1, decay_epochs=0, learning_rate=rate)
-    start, _ = training.initial_state(
-        jax.random.split(jax.random.key(0), 3)[0], config.eta, find("vanilla"), (64, 8, 4, 10)
+    start = training.ladder_of(
+        training.initial_state(jax.random.split(jax.random.key(0), 3)[0], config.eta, find("vanilla"), (64, 8, 4, 10))
     )
     end = train(config, tiny_data(config)).ladder
     moved = np.abs(np.asarray(end.encoder[0].W) - np.asarray(start.encoder[0].W))
