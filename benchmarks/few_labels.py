@@ -46,7 +46,6 @@ from laddernet.files import reading, write_atomic, writing
 
 ROOT = Path(__file__).parent.parent
 LABELS, DRAWS = (1, 5, 10, 50), 5
-HIDDEN = (256, 128, 64)  # of LadderClassifier, unless told otherwise
 # Before a worker imports what counts cores.
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
@@ -78,6 +77,7 @@ class Case(NamedTuple):
     labels: int  # of each class
     labelled: int  # rows
     seed: int
+    hidden: tuple[int, ...]  # as LadderClassifier has them for these rows
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _forest(case: Case) -> Any:
 def _mlp(case: Case) -> Any:
     from sklearn.neural_network import MLPClassifier
 
-    return MLPClassifier(HIDDEN, max_iter=1000, random_state=case.seed)
+    return MLPClassifier(case.hidden, max_iter=1000, random_state=case.seed)
 
 
 METHODS: dict[str, Method] = {
@@ -184,9 +184,7 @@ METHODS: dict[str, Method] = {
         unlabelled=False,
     ),
     "forest": Method("RandomForestClassifier, labelled rows only", _forest, unlabelled=False),
-    "mlp": Method(
-        f"MLPClassifier, labelled rows only, hidden layers of {', '.join(map(str, HIDDEN))}", _mlp, unlabelled=False
-    ),
+    "mlp": Method("MLPClassifier, labelled rows only, hidden layers as the ladder has them", _mlp, unlabelled=False),
 }
 
 
@@ -211,7 +209,7 @@ def measure(fit: Fit) -> Result:
     parts, method = _loaded(fit.set), METHODS[fit.method]
     y = draw_labels(parts.y_train, fit.labels, fit.draw)
     rows = _rows(y, method, fit.draw)
-    model = method.make(Case(parts.columns, fit.labels, int(np.sum(y >= 0)), fit.draw))
+    model = method.make(Case(parts.columns, fit.labels, int(np.sum(y >= 0)), fit.draw, _hidden(fit.set)))
     with warnings.catch_warnings():
         # That an optimiser stopped early, or that nothing was left to label, is part of the method.
         warnings.simplefilter("ignore")
@@ -235,6 +233,15 @@ def _rows(y: NDArray[np.int32], method: Method, seed: int) -> NDArray[np.intp]:
 @lru_cache(1)  # fits of one set follow each other
 def _loaded(name: str) -> data.Parts:
     return data.load(name)
+
+
+@lru_cache(1)
+def _hidden(name: str) -> tuple[int, ...]:
+    """The layers that LadderClassifier has for a set, unless told otherwise."""
+    from laddernet.classifier import DEFAULTS
+    from laddernet.scaling import find_scaling
+
+    return DEFAULTS[find_scaling(_loaded(name).x_train)[0]].hidden
 
 
 @lru_cache(1)

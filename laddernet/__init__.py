@@ -2,6 +2,7 @@
 
 from laddernet.classifier import LadderClassifier
 from laddernet.combinators import Combinator, PerUnit, initially
+from laddernet.curve import label_curve, plot_label_curve
 from laddernet.data import Dataset, TrainingData, load, training_data
 from laddernet.errors import DivergedError, InputError
 from laddernet.models import MODELS, Model, find
@@ -24,8 +25,10 @@ __all__ = [
     "configure",
     "find",
     "initially",
+    "label_curve",
     "load",
     "load_run",
+    "plot_label_curve",
     "train",
     "training_data",
 ]

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,11 +23,28 @@ from laddernet.models import AnyModel, find
 from laddernet.network import Network, Rows, Scaling, fold, log_softmax, softmax, statistics
 from laddernet.scaling import SCALINGS, find_scaling
 
-_STEPS = 1000
-# Of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1. See docs/classifier.md.
-_RECON_WEIGHTS = {"range": (2000.0, 0.5, 0.05), "columns": (200.0, 0.5, 0.05), "none": (200.0, 0.5, 0.05)}
+_FEWEST_STEPS, _MOST_STEPS = 300, 1000
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What is taken for parameters that are None. How they were chosen is in docs/classifier.md."""
+
+    hidden: tuple[int, ...]
+    noise: float
+    recon_weights: tuple[float, float, float]
+    weight_decay: float
+
+
+# By scaling: of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1.
+_UNLIKE = Defaults(hidden=(64, 32), noise=0.3, recon_weights=(200.0, 0.5, 0.05), weight_decay=0.5)
+DEFAULTS = {
+    "range": Defaults(hidden=(256, 128, 64), noise=0.2, recon_weights=(2000.0, 0.5, 0.05), weight_decay=0.2),
+    "columns": _UNLIKE,
+    "none": _UNLIKE,
+}
 
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -36,14 +53,18 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     Parameters
     ----------
     model : a model's id (``laddernet models`` lists them), ``file.py:Class`` or a class for a combinator of your own.
-    hidden : sizes of the hidden layers.
+    hidden : sizes of the hidden layers. None: (64, 32), or (256, 128, 64) if the columns are scaled by the range of all
+        of them (`scale`), as pixels are.
     noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
+        None: 0.3, or 0.2 if the columns are scaled by that range.
     recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
-        None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by the range of all of them.
+        None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
     epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
+        None: as many steps as there are rows, but 300 at least and 1000 at most.
     batch_size : rows of a step, of unlabelled and of labelled ones each.
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
+        None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
     class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
     early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
         stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
@@ -62,7 +83,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     history_ : a record for each 32 steps: costs, learning rate, with early stopping the validation error.
     n_steps_ : how many steps were taken.
-    recon_weights_ : λ of each layer, as they were used.
+    noise_, recon_weights_ : noise and λ of each layer, as they were used.
     network_ : what predicts: plain matrices.
 
     Examples
@@ -80,15 +101,15 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self,
         model: AnyModel = "vanilla",
         *,
-        hidden: Sequence[int] = (256, 128, 64),
-        noise: float | Sequence[float] = 0.3,
+        hidden: Sequence[int] | None = None,
+        noise: float | Sequence[float] | None = None,
         recon_weights: float | Sequence[float] | None = None,
         eta: float = 0.1,
         epochs: int | None = None,
         max_steps: int | None = None,
         batch_size: int = 100,
         learning_rate: float = 0.02,
-        weight_decay: float = 0.05,
+        weight_decay: float | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
@@ -140,7 +161,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if self.scale not in SCALINGS:
             raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
         how, scaling = find_scaling(x, self.scale)
-        job = self._job(x.shape[0], _RECON_WEIGHTS[how] if self.recon_weights is None else self.recon_weights)
+        job = self._job(x.shape[0], how)
         seed = int(check_random_state(self.random_state).randint(2**31))
         start = None if before is None else self._start(before, job)
         if before is not None:
@@ -157,15 +178,17 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.network_ = _folded(self._parameters, scaling)
         self.history_ = watch.history
         self.n_steps_ = watch.history[-1]["step"]
-        self.recon_weights_ = job.recon_weights
+        self.noise_, self.recon_weights_ = job.noise, job.recon_weights
         return self
 
-    def _job(self, rows: int, recon_weights: float | Sequence[float]) -> Any:
+    def _job(self, rows: int, scaling: str) -> Any:
         """What is to be trained, with every parameter checked."""
         from laddernet.settings import by_layer
         from laddernet.stream import Job
 
-        hidden = tuple(self.hidden)
+        given = {name: getattr(self, name) for name in asdict(DEFAULTS[scaling])}
+        chosen = asdict(DEFAULTS[scaling]) | {name: value for name, value in given.items() if value is not None}
+        hidden = tuple(chosen["hidden"])
         if not hidden or not all(_whole(n) and n >= 1 for n in hidden):
             raise InputError(f"hidden is {self.hidden!r}; give one or more sizes of 1 or more.")
         if self.epochs is not None and self.max_steps is not None:
@@ -175,7 +198,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             if value is not None and not (_whole(value) and value >= 1):
                 raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
         for name, least in {"learning_rate": "above 0", "eta": "above 0", "weight_decay": "0 or more"}.items():
-            value = getattr(self, name)
+            value = chosen[name] if name in chosen else getattr(self, name)
             if not (math.isfinite(value) and value >= 0 and (value > 0 or least != "above 0")):
                 raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
         layers = len(hidden) + 2
@@ -185,13 +208,13 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             # the rows to be classified, so here they are normalised together with the unlabelled ones.
             model=replace(find(self.model), joint=True),
             sizes=(self.n_features_in_, *map(int, hidden), len(self.classes_)),
-            noise=by_layer("noise", _plain(self.noise), layers, short=2),
-            recon_weights=by_layer("recon_weights", _plain(recon_weights), layers, short=3),
+            noise=by_layer("noise", _plain(chosen["noise"]), layers, short=2),
+            recon_weights=by_layer("recon_weights", _plain(chosen["recon_weights"]), layers, short=3),
             eta=self.eta,
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
+            weight_decay=chosen["weight_decay"],
             decay=_DECAY,
-            steps=passes or self.max_steps or _STEPS,
+            steps=passes or self.max_steps or min(max(rows, _FEWEST_STEPS), _MOST_STEPS),
             batch_size=self.batch_size,
             labelled_batch_size=self.batch_size,
         )
@@ -304,6 +327,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
             "n_steps": self.n_steps_,
+            "noise": list(self.noise_),
             "recon_weights": list(self.recon_weights_),
             "history": self.history_,
         }
@@ -319,7 +343,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if about["feature_names_in"] is not None:
             made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
         made.n_steps_ = about["n_steps"]
-        made.recon_weights_ = tuple(about["recon_weights"])
+        made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
         made.history_ = about["history"]
         made._parameters = {name: array for name, array in arrays.items() if not name.startswith("scaling.")}
         made.network_ = _folded(made._parameters, Scaling(arrays["scaling.shift"], arrays["scaling.factor"]))

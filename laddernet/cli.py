@@ -23,7 +23,7 @@ from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
 from laddernet.study.cli import RECIPE, TUNED, report, study
-from laddernet.table.cli import fit, inspect, predict, suggest
+from laddernet.table.cli import curve, fit, inspect, predict, suggest
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 from laddernet.tune.cli import tune
 from laddernet.tuned import choice
@@ -38,6 +38,7 @@ app.command()(fit)
 app.command()(predict)
 app.command()(inspect)
 app.command()(suggest)
+app.command()(curve)
 
 
 def main() -> None:

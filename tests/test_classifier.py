@@ -363,7 +363,7 @@ def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(held.transform(frame), done.transform(frame))
     assert (held.history_, held.n_steps_) == (done.history_, done.n_steps_)
     assert held.feature_names_in_.tolist() == ["a", "b", "c", "d"]
-    assert (list(held.hidden), held.max_steps, held.noise) == ([8], 256, 0.3)
+    assert (list(held.hidden), held.max_steps, held.noise_) == ([8], 256, (0.3, 0.3, 0.3))
     for classes in (TRUTH, TRUTH == 1, TRUTH.astype(float)):
         again = fit(y=classes)
         again.save(tmp_path / "again.safetensors")

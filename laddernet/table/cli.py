@@ -1,4 +1,4 @@
-"""The commands for a table of one's own: ``fit``, ``predict``, ``inspect`` and ``suggest``.
+"""The commands for a table of one's own: ``fit``, ``predict``, ``inspect``, ``suggest`` and ``curve``.
 
 What they need is imported when they run: pandas and scikit-learn would make every other command wait for them.
 """
@@ -25,6 +25,7 @@ from laddernet.errors import InputError
 from laddernet.files import sha256
 
 if TYPE_CHECKING:
+    from laddernet.curve import Point
     from laddernet.table.model import Estimate, Rows, TableModel
     from laddernet.table.read import Table
 
@@ -38,23 +39,34 @@ _DELIMITER = "What stands between the cells of a CSV file. [default: found out]"
 _ENCODING = "Of a CSV file. [default: utf-8, or what its first bytes say]"
 _KEEP = "Columns to copy, as in id,name."
 
+# What `fit` and `curve` share.
+Target = Annotated[
+    str | None, typer.Option(help="The column of the classes, empty where unlabelled. [default for NPZ: y]")
+]
+Also = Annotated[list[Path] | None, typer.Option(help="More rows, without labels; may be repeated.")]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, as in id,name.")]
+Use = Annotated[str, typer.Option(help="Columns to use although they look like identifiers.")]
+Category = Annotated[str, typer.Option(help="Columns that are categories although they look like numbers.")]
+ModelId = Annotated[str, typer.Option(help="A model's id; `laddernet models` lists them.")]
+Hidden = Annotated[str | None, typer.Option(help="Hidden sizes, as in 256,128. [default: 256,128,64]")]
+Epochs = Annotated[int | None, typer.Option(help="Passes over the rows, instead of --max-steps.")]
+MaxSteps = Annotated[int | None, typer.Option(help="Steps of training. [default: 1000]")]
+
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or NPZ with arrays X and y.")],
-    target: Annotated[
-        str | None, typer.Option(help="The column of the classes, empty where unlabelled. [default for NPZ: y]")
-    ] = None,
+    target: Target = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The model's file. [default: DATA's name with .safetensors]")
     ] = None,
-    also: Annotated[list[Path] | None, typer.Option(help="More rows, without labels; may be repeated.")] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, as in id,name.")] = "",
-    use: Annotated[str, typer.Option(help="Columns to use although they look like identifiers.")] = "",
-    category: Annotated[str, typer.Option(help="Columns that are categories although they look like numbers.")] = "",
-    model: Annotated[str, typer.Option(help="A model's id; `laddernet models` lists them.")] = "vanilla",
-    hidden: Annotated[str | None, typer.Option(help="Hidden sizes, as in 256,128. [default: 256,128,64]")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the rows, instead of --max-steps.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Steps of training. [default: 1000]")] = None,
+    also: Also = None,
+    drop: Drop = "",
+    use: Use = "",
+    category: Category = "",
+    model: ModelId = "vanilla",
+    hidden: Hidden = None,
+    epochs: Epochs = None,
+    max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Fixes initial values, noise, order and folds.")] = 0,
     estimate: Annotated[
         bool | None,
@@ -71,8 +83,7 @@ def fit(
     from laddernet.table.write import check_writable
     from laddernet.training import keep_compiled_programs
 
-    if str(data) == "-":
-        raise InputError("`fit` reads its table more than once; give a file instead of standard input.")
+    _refuse_stdin("fit", data)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
     others = [open_table(other, delimiter=delimiter, encoding=encoding) for other in also or ()]
     path = out or data.with_suffix(".safetensors")
@@ -80,9 +91,7 @@ def fit(
     check_writable(path)
     find(model)
     keep_compiled_programs()
-    settings: dict[str, Any] = {"epochs": epochs, "max_steps": max_steps, "random_state": seed}
-    if hidden is not None:
-        settings["hidden"] = [_whole("hidden", part) for part in hidden.split(",")]
+    settings = _settings(hidden, epochs, max_steps, seed)
 
     def make(verbose: bool = False) -> LadderClassifier:
         return LadderClassifier(model, verbose=verbose, **settings)
@@ -186,6 +195,84 @@ def suggest(
         print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
 
 
+def curve(
+    data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or NPZ with arrays X and y.")],
+    target: Target = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A picture of it: a name that ends in .svg, .png or .pdf.")
+    ] = None,
+    counts: Annotated[
+        str | None, typer.Option(help="Labels a class, as in 1,5,20. [default: 1,2,5,10 … up to all]")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=2, help="Draws of labels, and trainings, for each of the counts.")] = 5,
+    also: Also = None,
+    drop: Drop = "",
+    use: Use = "",
+    category: Category = "",
+    model: ModelId = "vanilla",
+    hidden: Hidden = None,
+    epochs: Epochs = None,
+    max_steps: MaxSteps = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Fixes the draws, initial values, noise and order.")] = 0,
+    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
+    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+) -> None:
+    """Measure how the error falls with the number of labels."""
+    from laddernet.classifier import LadderClassifier
+    from laddernet.curve import (
+        Point,
+        check_picture,
+        folds_possible,
+        forecast,
+        label_points,
+        plot_label_curve,
+        save_picture,
+    )
+    from laddernet.models import find
+    from laddernet.table.model import read_rows
+    from laddernet.table.read import open_table
+    from laddernet.table.write import check_writable
+    from laddernet.training import keep_compiled_programs
+
+    _refuse_stdin("curve", data)
+    table = open_table(data, delimiter=delimiter, encoding=encoding)
+    others = [open_table(other, delimiter=delimiter, encoding=encoding) for other in also or ()]
+    if out is not None:
+        check_picture(out)
+        _spare(out, data, *(also or ()))
+        check_writable(out)
+    find(model)
+    asked = None if counts is None else [_whole("counts", part) for part in counts.split(",")]
+    classifier = LadderClassifier(model, **_settings(hidden, epochs, max_steps, seed))
+    keep_compiled_programs()
+    with _stoppable("Stopped; no picture was written." if out else "Stopped."):
+        with _shown("Reading"):
+            rows = read_rows(table, target, also=others, drop=_names(drop), use=_names(use), category=_names(category))
+        _print_rows(data, rows)
+        if not folds_possible(rows.codes):
+            single = [name for name, count in rows.labels.items() if count == 1]
+            raise InputError(
+                f"{_listed(single)} has one label; give two or more of each class, to learn and to judge by."
+            )
+        points: list[Point] = []
+        with _shown("Training") as told:
+            for point in label_points(
+                classifier,
+                rows.X,
+                rows.codes,
+                counts=asked,
+                repeats=repeats,
+                seed=seed,
+                on_fit=lambda number, total: told(f"Training, {number}/{total}"),
+            ):
+                _print_point(point, repeats, model, first=not points)
+                points.append(point)
+        print(forecast(points))
+        if out is not None:
+            save_picture(plot_label_curve(points, title=data.name), out)
+            print(f"saved to {out}")
+
+
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
@@ -242,7 +329,8 @@ def _print_rows(data: Path, rows: "Rows") -> None:
 
 
 def _estimated(rows: "Rows", make: Any, seed: int, seconds: float, asked: bool | None) -> "Estimate | None":
-    from laddernet.table.model import estimate, folds_possible
+    from laddernet.curve import folds_possible
+    from laddernet.table.model import estimate
 
     folds = folds_possible(rows.codes)
     if asked is False:
@@ -263,6 +351,31 @@ def _estimated(rows: "Rows", make: Any, seed: int, seconds: float, asked: bool |
     for sentence in found.sentences():
         print(sentence)
     return found
+
+
+def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> None:
+    width = max(len(model), 14)
+    if first:
+        print(
+            f"Error on {point.judged:,} labelled rows that are not in the training, mean of {repeats} draws of labels,"
+        )
+        print("beside logistic regression, which learns from the labelled rows alone:")
+        print(f"labels a class     labels  {model:>{width}}  labels alone")
+    errors = [f"{mean:.1f} ± {doubt:.1f} %" for mean, doubt in (point.summary(), point.summary(alone=True))]
+    print(f"{point.per_class:14,}  {point.labels:9,}  {errors[0]:>{width}}  {errors[1]:>12}", flush=True)
+
+
+def _refuse_stdin(command: str, data: Path) -> None:
+    if str(data) == "-":
+        raise InputError(f"`{command}` reads its table more than once; give a file instead of standard input.")
+
+
+def _settings(hidden: str | None, epochs: int | None, max_steps: int | None, seed: int) -> dict[str, Any]:
+    """What the options say about the classifier."""
+    settings: dict[str, Any] = {"epochs": epochs, "max_steps": max_steps, "random_state": seed}
+    if hidden is not None:
+        settings["hidden"] = [_whole("hidden", part) for part in hidden.split(",")]
+    return settings
 
 
 def _spare(out: Path, *inputs: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from laddernet import modelfile
 from laddernet.classifier import LadderClassifier
+from laddernet.curve import doubled, folds_possible
 from laddernet.errors import InputError
 from laddernet.table import columns as cells
 from laddernet.table.columns import Column, Survey, rare_below, read_columns, texts
@@ -172,11 +173,7 @@ class Estimate:
         >>> Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=10.0).double_error
         6.4
         """
-        if self.half_error is None:
-            return None
-        if self.half_error <= self.error:
-            return self.error
-        return self.error * max(self.error / self.half_error, 0.5)  # no error was ever seen to fall much faster
+        return None if self.half_error is None else doubled(self.error, self.half_error)
 
     def sentences(self) -> list[str]:
         """What the numbers say."""
@@ -190,16 +187,6 @@ class Estimate:
         if self.half_error - self.error <= self.spread:
             return [first, f"{measured}, no clear difference: what more labels would gain cannot be told."]
         return [first, f"{measured}; with twice as many it would perhaps be {self.double_error:.1f} %."]
-
-
-def folds_possible(codes: np.ndarray) -> int:
-    """How many folds the labels allow: three, two, or 0 if a class has a single label.
-
-    >>> folds_possible(np.array([0, 0, 0, 1, 1, -1]))
-    2
-    """
-    fewest = int(np.bincount(codes[codes != UNLABELLED]).min())
-    return min(fewest, 3) if fewest > 1 else 0
 
 
 def estimate(
@@ -363,7 +350,7 @@ def describe(model: TableModel) -> dict[str, Any]:
     fitted, about = model.classifier.state()
     filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
     parameters = {name: held.get("value") for name, held in about["parameters"].items()}
-    names = ("batch_size", "learning_rate", "noise", "random_state")
+    names = ("batch_size", "learning_rate", "random_state")
     weights = model.classifier.network_.weights
     return {
         "version": model.version,
@@ -379,7 +366,7 @@ def describe(model: TableModel) -> dict[str, Any]:
             "model": str(model.classifier.model),
             "sizes": [weights[0].shape[0], *(w.shape[1] for w in weights)],
             "parameters": sum(a.size for name, a in fitted.items() if name.startswith(("encoder.", "decoder."))),
-            "settings": {"steps": model.classifier.n_steps_, "recon_weights": about["recon_weights"]}
+            "settings": {"steps": about["n_steps"], "noise": about["noise"], "recon_weights": about["recon_weights"]}
             | {name: parameters[name] for name in names},
         },
         "estimate": model.estimate
