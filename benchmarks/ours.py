@@ -15,7 +15,7 @@ import numpy as np
 
 from laddernet.ladder import Ladder, draw_noise, forward
 from laddernet.models import MODELS, find
-from laddernet.training import Trained, _statistics, initial_state, run_epoch
+from laddernet.training import Trained, _statistics, initial_state, ladder_of, run_epoch
 
 
 def models() -> dict[str, bool]:
@@ -98,7 +98,7 @@ def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, 
 def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], None]:
     """``Trained.predict`` of NumPy rows, again and again."""
     x = np.random.default_rng(0).random((batch, sizes[0]), np.float32)
-    ladder, _ = _random_state("vanilla", sizes)
+    ladder = ladder_of(_random_state("vanilla", sizes))
     trained = Trained(ladder, _statistics(ladder, jnp.asarray(x[:100])), [])
 
     def block() -> None:
@@ -110,7 +110,7 @@ def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], 
 
 def reference(sizes: Sequence[int], batch: int) -> dict[str, Any]:
     """Weights, rows and noise, with the cost and the gradient that vanilla has for them: what rivals are checked by."""
-    ladder, _ = _random_state("vanilla", sizes)
+    ladder = ladder_of(_random_state("vanilla", sizes))
     (x_labelled, y, x_unlabelled), (key, _), *_ = _arguments(sizes, batch, 1)
     noise = [n for n in draw_noise(ladder.model, sizes, 2 * batch, key=key) if n is not None]
     halves = [n[:batch] for n in noise], [n[batch:] for n in noise]

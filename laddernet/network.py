@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,11 @@ class Scaling:
 
     def shifted(self, x: np.ndarray) -> np.ndarray:
         # In the precision of the input: a large mean would take the digits of what is subtracted from it.
-        return (x - self.shift if self.shift.any() else x).astype(np.float32, copy=False)
+        return (x - self.shift if self._shifts else x).astype(np.float32, copy=False)
+
+    @cached_property
+    def _shifts(self) -> bool:
+        return bool(self.shift.any())
 
 
 @dataclass(frozen=True)
