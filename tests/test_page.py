@@ -110,6 +110,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
         options.add_argument(f"--{option}")
     options.add_argument(f"--user-data-dir={profile}")
     options.add_argument("--window-size=1360,900")
+    options.add_argument("--force-prefers-reduced-motion")  # a page that still glides moves away from under a click
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = Chrome(options, ChromeService(programs[1]))
     driver.get("about:blank")
