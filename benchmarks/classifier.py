@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 DRAWS = 10
-HIDDEN = (256, 128, 64)  # as LadderClassifier has them for digits
+HIDDEN = (256, 128)  # as LadderClassifier has them for digits
 
 
 def digits(seed: int) -> tuple[np.ndarray, ...]:

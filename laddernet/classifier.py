@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,11 +21,12 @@ from laddernet import modelfile
 from laddernet.errors import InputError
 from laddernet.labels import UNLABELLED, encode_labels
 from laddernet.models import AnyModel, find
-from laddernet.network import Network, Rows, Scaling, fold, log_softmax, softmax, statistics
+from laddernet.network import Network, Rows, Scaling, fold, join, log_softmax, softmax, statistics
 from laddernet.scaling import SCALINGS, find_scaling
 
 _FEWEST_STEPS, _MOST_STEPS = 300, 1000
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
+_FEW_LABELS = 12  # of a class; with more, columns that are not alike get less noise
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
 
 
@@ -36,15 +38,25 @@ class Defaults:
     noise: float
     recon_weights: tuple[float, float, float]
     weight_decay: float
+    n_networks: int
 
 
 # By scaling: of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1.
-_UNLIKE = Defaults(hidden=(64, 32), noise=0.3, recon_weights=(200.0, 0.5, 0.05), weight_decay=0.5)
-DEFAULTS = {
-    "range": Defaults(hidden=(256, 128, 64), noise=0.2, recon_weights=(2000.0, 0.5, 0.05), weight_decay=0.2),
-    "columns": _UNLIKE,
-    "none": _UNLIKE,
-}
+_ALIKE = Defaults(hidden=(256, 128), noise=0.2, recon_weights=(2000.0, 0.5, 0.05), weight_decay=0.2, n_networks=1)
+_UNLIKE = Defaults(hidden=(64, 32), noise=0.3, recon_weights=(200.0, 0.5, 0.05), weight_decay=0.5, n_networks=4)
+DEFAULTS = {"range": _ALIKE, "columns": _UNLIKE, "none": _UNLIKE}
+
+
+def defaults(scaling: str, labels: float) -> Defaults:
+    """What suits a table that is scaled so and has so many labels a class.
+
+    >>> [round(defaults("columns", labels).noise, 2) for labels in (1, 12, 50)]
+    [0.3, 0.3, 0.15]
+    """
+    found = DEFAULTS[scaling]
+    if scaling == "range":
+        return found
+    return replace(found, noise=found.noise * min(1.0, math.sqrt(_FEW_LABELS / labels)))
 
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -53,10 +65,11 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     Parameters
     ----------
     model : a model's id (``laddernet models`` lists them), ``file.py:Class`` or a class for a combinator of your own.
-    hidden : sizes of the hidden layers. None: (64, 32), or (256, 128, 64) if the columns are scaled by the range of all
-        of them (`scale`), as pixels are.
+    hidden : sizes of the hidden layers. None: (64, 32), or (256, 128) if the columns are scaled by the range of all of
+        them (`scale`), as pixels are.
     noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
-        None: 0.3, or 0.2 if the columns are scaled by that range.
+        None: 0.2 if the columns are scaled by that range; else 0.3, and less with more than twelve labels a class
+        (0.15 with fifty).
     recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
         None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
@@ -65,6 +78,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     batch_size : rows of a step, of unlabelled and of labelled ones each.
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
         None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
+    n_networks : how many networks to train, from different initial values; the mean of their logits decides.
+        None: 4, or 1 if the columns are scaled by that range.
     class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
     early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
         stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
@@ -81,10 +96,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
-    history_ : a record for each 32 steps: costs, learning rate, with early stopping the validation error.
-    n_steps_ : how many steps were taken.
+    history_ : a record for each 32 steps of each network: costs, learning rate; validation error with early stopping.
+    n_steps_ : how many steps were taken, by all networks together.
     noise_, recon_weights_ : noise and λ of each layer, as they were used.
-    network_ : what predicts: plain matrices.
+    network_ : what predicts: plain matrices, in which all networks lie side by side.
 
     Examples
     --------
@@ -110,6 +125,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         batch_size: int = 100,
         learning_rate: float = 0.02,
         weight_decay: float | None = None,
+        n_networks: int | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
@@ -132,6 +148,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.n_networks = n_networks
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -161,39 +178,44 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if self.scale not in SCALINGS:
             raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
         how, scaling = find_scaling(x, self.scale)
-        job = self._job(x.shape[0], how)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        start = None if before is None else self._start(before, job)
+        job, networks = self._job(x.shape[0], asdict(defaults(how, len(labelled) / len(self.classes_))))
+        seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=networks)]
+        starts: Sequence[Any] = [None] * networks
         if before is not None:
+            starts = self._starts(before, job, networks)
             scaling = before["network_"].scaling
-        labelled, held_out = self._held_out(labelled, codes, seed)
+        labelled, held_out = self._held_out(labelled, codes, seeds[0])
         seen = np.arange(x.shape[0]) if job.model.combinator else labelled  # as in `training.train`
         if len(seen) > _STATISTICS_ROWS:
-            seen = np.sort(np.random.default_rng(seed).choice(seen, _STATISTICS_ROWS, replace=False))
+            seen = np.sort(np.random.default_rng(seeds[0]).choice(seen, _STATISTICS_ROWS, replace=False))
         table = Table(x, scaling, labelled, codes[labelled], self._probabilities(codes[labelled]))
-        watch = _Watch(self, table, seen, held_out, codes[held_out])
-        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, job.steps) as shown:
-            ladder = train(job, table, seed, start=start, on_chunk=lambda record, now: watch.hear(record, now, shown))
-        self._parameters = watch.best or _parameters(ladder, table.bring(seen))
-        self.network_ = _folded(self._parameters, scaling)
-        self.history_ = watch.history
-        self.n_steps_ = watch.history[-1]["step"]
+        learned, history, taken = [], [], 0
+        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, networks * job.steps) as shown:
+            for number, (seed, start) in enumerate(zip(seeds, starts, strict=True)):
+                tell = partial(shown, number * job.steps)
+                watch = _Watch(self.n_iter_no_change, table, seen, held_out, codes[held_out], tell)
+                ladder = train(job, table, seed, start=start, on_chunk=watch.hear)
+                learned.append(watch.best or _parameters(ladder, table.bring(seen)))
+                history += [{"network": number, **record} for record in watch.history]
+                taken += watch.history[-1]["step"]
+        self._networks, self.history_, self.n_steps_ = learned, history, taken
+        self.network_ = join([_folded(arrays, scaling) for arrays in learned])
         self.noise_, self.recon_weights_ = job.noise, job.recon_weights
         return self
 
-    def _job(self, rows: int, scaling: str) -> Any:
-        """What is to be trained, with every parameter checked."""
+    def _job(self, rows: int, suiting: dict[str, Any]) -> tuple[Any, int]:
+        """What is to be trained, how often; every parameter is checked, and for None there is what suits the table."""
         from laddernet.settings import by_layer
         from laddernet.stream import Job
 
-        given = {name: getattr(self, name) for name in asdict(DEFAULTS[scaling])}
-        chosen = asdict(DEFAULTS[scaling]) | {name: value for name, value in given.items() if value is not None}
+        given = {name: getattr(self, name) for name in suiting}
+        chosen = suiting | {name: value for name, value in given.items() if value is not None}
         hidden = tuple(chosen["hidden"])
         if not hidden or not all(_whole(n) and n >= 1 for n in hidden):
             raise InputError(f"hidden is {self.hidden!r}; give one or more sizes of 1 or more.")
         if self.epochs is not None and self.max_steps is not None:
             raise InputError("Both epochs and max_steps are given; give one of them.")
-        for name in ("epochs", "max_steps", "batch_size", "n_iter_no_change"):
+        for name in ("epochs", "max_steps", "batch_size", "n_iter_no_change", "n_networks"):
             value = getattr(self, name)
             if value is not None and not (_whole(value) and value >= 1):
                 raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
@@ -203,7 +225,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
                 raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
         layers = len(hidden) + 2
         passes = None if self.epochs is None else self.epochs * math.ceil(rows / self.batch_size)
-        return Job(
+        job = Job(
             # The paper normalises the labelled rows by themselves. With a label or two a class that says little about
             # the rows to be classified, so here they are normalised together with the unlabelled ones.
             model=replace(find(self.model), joint=True),
@@ -218,9 +240,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             batch_size=self.batch_size,
             labelled_batch_size=self.batch_size,
         )
+        return job, int(chosen["n_networks"])
 
-    def _start(self, before: dict[str, Any], job: Any) -> Any:
-        """The network of the last fit, on which this one goes on."""
+    def _starts(self, before: dict[str, Any], job: Any, networks: int) -> list[Any]:
+        """The networks of the last fit, on which this one goes on."""
         from laddernet.checkpoint import from_named_arrays
         from laddernet.stream import template
 
@@ -229,8 +252,16 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
                 f"The last fit was for the classes {before['classes_'].tolist()}, this one is for "
                 f"{self.classes_.tolist()}; with warm_start=True they must be the same."
             )
-        arrays = {name: array for name, array in before["_parameters"].items() if not name.startswith("statistics.")}
-        return from_named_arrays(template(job), arrays, "The last fit")
+        if len(before["_networks"]) != networks:
+            raise InputError(
+                f"The last fit trained {len(before['_networks'])} networks, this one is to train {networks}; with "
+                "warm_start=True n_networks must be the same."
+            )
+        learned = [
+            {name: array for name, array in arrays.items() if not name.startswith("statistics.")}
+            for arrays in before["_networks"]
+        ]
+        return [from_named_arrays(template(job), arrays, "The last fit") for arrays in learned]
 
     def _held_out(self, labelled: np.ndarray, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The labelled rows to learn from, and those by which to stop."""
@@ -321,12 +352,15 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         """All that was learned: arrays, and what can be said in JSON."""
         check_is_fitted(self)
         scaling = self.network_.scaling
-        arrays = {**self._parameters, "scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
+        arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
+        for number, network in enumerate(self._networks):
+            arrays |= {f"networks.{number}.{name}": array for name, array in network.items()}
         about = {
             "parameters": {name: _as_json(value) for name, value in self.get_params(deep=False).items()},
             "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "networks": len(self._networks),
             "n_steps": self.n_steps_,
             "noise": list(self.noise_),
             "recon_weights": list(self.recon_weights_),
@@ -346,8 +380,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made.n_steps_ = about["n_steps"]
         made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
         made.history_ = about["history"]
-        made._parameters = {name: array for name, array in arrays.items() if not name.startswith("scaling.")}
-        made.network_ = _folded(made._parameters, Scaling(arrays["scaling.shift"], arrays["scaling.factor"]))
+        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"])
+        made._networks = [_below(arrays, f"networks.{number}.") for number in range(about["networks"])]
+        made.network_ = join([_folded(network, scaling) for network in made._networks])
         return made
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
@@ -371,6 +406,11 @@ def _parameters(ladder: Any, x: np.ndarray) -> dict[str, np.ndarray]:
     return arrays | {f"statistics.{name}.{l}": a for name, all_l in known.items() for l, a in enumerate(all_l)}
 
 
+def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, by what follows it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def _folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
     W, gamma, beta = _encoder(arrays)
     mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
@@ -387,15 +427,21 @@ class _Watch:
     """Hears each chunk: keeps the records and, with rows held out, the best network so far."""
 
     def __init__(
-        self, classifier: LadderClassifier, table: Any, seen: np.ndarray, held_out: np.ndarray, codes: np.ndarray
+        self,
+        patience: int,
+        table: Any,
+        seen: np.ndarray,
+        held_out: np.ndarray,
+        codes: np.ndarray,
+        tell: Callable[[dict[str, Any]], None],
     ) -> None:
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, np.ndarray] | None = None
-        self._patience = classifier.n_iter_no_change
+        self._patience, self._tell = patience, tell
         self._table, self._seen, self._held_out, self._codes = table, seen, held_out, codes
         self._lowest, self._since = math.inf, 0
 
-    def hear(self, record: dict[str, Any], now: Callable[[], Any], shown: Any) -> bool:
+    def hear(self, record: dict[str, Any], now: Callable[[], Any]) -> bool:
         self.history.append(record)
         if len(self._held_out):
             parameters = _parameters(now(), self._table.bring(self._seen))
@@ -405,7 +451,7 @@ class _Watch:
             if error <= self._lowest:  # of equals the last, which has learned for longer
                 self._since = 0 if error < self._lowest else self._since
                 self._lowest, self.best = error, parameters
-        shown(record)
+        self._tell(record)
         return self._since >= self._patience
 
 
@@ -413,27 +459,29 @@ class _Watch:
 
 
 @contextmanager
-def _shown(verbose: bool, steps: int) -> Iterator[Any]:
-    """Progress: a live line on a terminal, else some ten plain ones."""
+def _shown(verbose: bool, steps: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
+    """What tells of a record that comes after so many steps of other networks: on a terminal a live line, else some
+    ten plain ones."""
     from rich.console import Console
 
     from laddernet.progress import progress_shown
 
     console = Console(stderr=True)
     if not verbose:
-        yield lambda record: None
+        yield lambda before, record: None
     elif console.is_terminal:
         with progress_shown("step", steps, 1, console) as shown:
-            yield shown
+            yield lambda before, record: shown({**record, "step": before + record["step"]})
     else:
         said = 0
 
-        def say(record: dict[str, Any]) -> None:
+        def say(before: int, record: dict[str, Any]) -> None:
             nonlocal said
-            if record["step"] * 10 // steps > said:
-                said = record["step"] * 10 // steps
+            step = before + record["step"]
+            if step * 10 // steps > said:
+                said = step * 10 // steps
                 error = f", validation {record['validation_error']:.2f} %" if "validation_error" in record else ""
-                print(f"step {record['step']} of {steps}: cost {record['cost']:.3f}{error}", flush=True)
+                print(f"step {step} of {steps}: cost {record['cost']:.3f}{error}", flush=True)
 
         yield say
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 Rows = Any  # an array of rows, or a SciPy sparse matrix of rows
 
@@ -74,6 +75,20 @@ def fold(
     weights = [w * s for w, s in zip(W, scale, strict=True)]
     weights[0] *= scaling.factor[:, None]
     return Network(scaling, tuple(weights), tuple(biases))
+
+
+def join(networks: Sequence[Network]) -> Network:
+    """One network whose logits are the mean of those of several: they lie side by side up to the top.
+
+    Hidden layers are concatenated, in the order of the networks; all must have the same scaling and sizes.
+    """
+    if len(networks) == 1:
+        return networks[0]
+    W = list(zip(*(network.weights for network in networks), strict=True))
+    b = list(zip(*(network.biases for network in networks), strict=True))
+    weights = [np.hstack(W[0]), *(block_diag(*w) for w in W[1:-1]), np.vstack(W[-1]) / np.float32(len(networks))]
+    biases = [*(np.concatenate(bias) for bias in b[:-1]), np.mean(b[-1], axis=0)]
+    return Network(networks[0].scaling, tuple(weights), tuple(biases))
 
 
 def statistics(

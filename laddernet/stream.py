@@ -16,7 +16,16 @@ import numpy as np
 from laddernet.ladder import Ladder
 from laddernet.models import Model
 from laddernet.network import Rows, Scaling, dense
-from laddernet.training import Record, epoch_record, initial_state, ladder_of, pack, run_epoch, wait_for
+from laddernet.training import (
+    Record,
+    epoch_record,
+    initial_state,
+    ladder_of,
+    pack,
+    return_free_memory,
+    run_epoch,
+    wait_for,
+)
 
 CHUNK = 32  # steps
 
@@ -64,7 +73,7 @@ def train(
 
     ``on_chunk`` also gets what makes the network as it is then; once it has returned, that is no longer to be had.
     """
-    init_key, order_key, noise_key = jax.random.split(jax.random.key(seed), 3)
+    init_key, noise_key = jax.random.split(jax.random.key(seed))
     state = initial_state(init_key, job.eta, job.model, job.sizes)
     if start is not None:
         state = (pack(start), state[1])
@@ -75,11 +84,13 @@ def train(
     rows = next(gathered)
     for chunk in range(chunks):
         rates = jnp.asarray(_rates(job, chunk))
-        keys = (order_key, jax.random.fold_in(noise_key, chunk))
-        state, costs, finite = run_epoch(state, rows, keys, [(0, 0), (0, 0)], rates, *hyper, batches)
+        keys = (noise_key, jax.random.fold_in(noise_key, chunk))
+        state, costs, finite = run_epoch(state, rows, keys, None, rates, *hyper, batches)
         if chunk + 1 < chunks:
             rows = next(gathered)
         wait_for(costs)
+        if not chunk:
+            return_free_memory()
         taken = min(CHUNK, job.steps - chunk * CHUNK)
         record = epoch_record(chunk + 1, np.asarray(costs)[:taken], float(rates[taken - 1]), bool(finite))
         record = {"step": chunk * CHUNK + taken, **{name: value for name, value in record.items() if name != "epoch"}}

@@ -144,7 +144,7 @@ def train(
     # A model without a decoder learns from labelled rows only, and so does its normalisation.
     x_seen = rows[2] if model.combinator else rows[0]
 
-    _return_free_memory()
+    return_free_memory()
     resumed = epoch
     saved = time.monotonic()
     while epoch < config.epochs:
@@ -155,7 +155,7 @@ def train(
         state, costs, finite = run_epoch(state, rows, keys, starts, rates, *hyper, batches)
         wait_for(costs)
         if epoch == resumed:
-            _return_free_memory()
+            return_free_memory()
         epoch += 1
         record = epoch_record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
@@ -233,22 +233,27 @@ def run_epoch(
     state: State,
     rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
     keys: tuple[PRNGKeyArray, PRNGKeyArray],
-    starts: Sequence[tuple[int, int]],
+    starts: Sequence[tuple[int, int]] | None,
     rates: Float[Array, " steps"],
     noise_std: Float[Array, " layers"],
     recon_weights: Float[Array, " layers"],
     weight_decay: Float[Array, ""],
     batches: tuple[int, int],
 ) -> tuple[State, Float[Array, "steps costs"], Array]:
-    """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant."""
+    """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant.
+
+    ``starts`` says where in its stream of shuffled passes each group of rows goes on; None: the rows are taken as they
+    come, each once.
+    """
     x_labelled, y_labelled, x_unlabelled = rows
     order_key, noise_key = keys
-    order = [
-        row_stream(jax.random.fold_in(order_key, group), n, len(rates) * batch, *start).reshape(-1, batch)
-        for group, (n, batch, start) in enumerate(
-            zip((len(x_labelled), len(x_unlabelled)), batches, starts, strict=True)
-        )
-    ]
+    counts = [len(rates) * batch for batch in batches]
+    if starts is None:
+        order = [jnp.arange(count) for count in counts]
+    else:
+        streams = enumerate(zip((len(x_labelled), len(x_unlabelled)), counts, starts, strict=True))
+        order = [row_stream(jax.random.fold_in(order_key, g), n, count, *start) for g, (n, count, start) in streams]
+    order = [taken.reshape(-1, batch) for taken, batch in zip(order, batches, strict=True)]
 
     def draw(key: PRNGKeyArray) -> Noise:
         def normal() -> Noise:
@@ -388,7 +393,7 @@ def wait_for(array: Any) -> None:
         time.sleep(0.002)
 
 
-def _return_free_memory() -> None:
+def return_free_memory() -> None:
     """Give back what the compiler allocated and freed, some hundred MB that glibc would keep for itself."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -37,7 +37,13 @@ from laddernet.scaling import find_scaling
 
 X, TRUTH = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
-SETTINGS: dict[str, Any] = {"hidden": (8,), "recon_weights": (10.0, 1.0, 0.1), "max_steps": 256, "random_state": 0}
+SETTINGS: dict[str, Any] = {
+    "hidden": (8,),
+    "recon_weights": (10.0, 1.0, 0.1),
+    "max_steps": 256,
+    "n_networks": 1,
+    "random_state": 0,
+}
 
 
 def few(per_class: int = 4) -> np.ndarray:
@@ -57,6 +63,12 @@ def fit(X: Any = X, y: Any = None, **settings: Any) -> LadderClassifier:
 def fitted() -> LadderClassifier:
     """Not to be changed."""
     return fit()
+
+
+@cache
+def three() -> LadderClassifier:
+    """Three networks. Not to be changed."""
+    return fit(n_networks=3, hidden=(8, 4), recon_weights=1.0)
 
 
 # --- scikit-learn's own checks ------------------------------------------------------------------------------------
@@ -90,7 +102,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
 
 def test_predictions_are_the_equations_with_the_statistics_of_all_rows() -> None:
     layers = range(2)
-    held = fitted()._parameters
+    (held,) = fitted()._networks
     encoder = [{name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in layers]
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     expected = reference.predict({"encoder": encoder}, scaled, scaled)
@@ -121,6 +133,42 @@ def test_tables_with_other_numbers_of_rows_share_what_was_compiled() -> None:
     fit(X[::2], few()[::2], noise=0.1, learning_rate=0.01, recon_weights=1.0, weight_decay=0.0, max_steps=3)
     fit(X[:141], few(11)[:141], max_steps=40, class_weight="balanced")
     assert training.run_epoch._cache_size() == before
+
+
+def test_several_networks_decide_by_the_mean_of_their_logits() -> None:
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    logits = []
+    for held in three()._networks:
+        encoder = [
+            {name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in range(3)
+        ]
+        logits.append(np.log(reference.predict({"encoder": encoder}, scaled, scaled)))
+    assert np.abs(logits[0] - logits[1]).max() > 0.1
+    mean = np.mean(logits, axis=0)  # logarithms of probabilities are logits but for a number that all classes share
+    expected = np.exp(mean) / np.exp(mean).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(three().predict_proba(X), expected, atol=2e-5)
+    assert three().transform(X).shape == (150, 3 * 4)
+    assert three().n_steps_ == 3 * 256
+    assert [record["network"] for record in three().history_] == [0] * 8 + [1] * 8 + [2] * 8
+
+
+def test_the_first_of_several_networks_is_the_one_that_would_be_alone() -> None:
+    alone, with_others = fitted()._networks[0], fit(n_networks=2)._networks[0]
+    for name, array in alone.items():
+        assert np.array_equal(array, with_others[name]), name
+
+
+@pytest.mark.parametrize(
+    ("labels", "scale", "noise", "networks", "hidden"),
+    [(4, "columns", 0.3, 4, (64, 32)), (48, "columns", 0.15, 4, (64, 32)), (48, "range", 0.2, 1, (256, 128))],
+)
+def test_defaults_suit_the_scale_and_the_labels(
+    labels: int, scale: str, noise: float, networks: int, hidden: tuple[int, ...]
+) -> None:
+    made = LadderClassifier(scale=scale, max_steps=1, random_state=0).fit(X, few(labels))
+    assert made.noise_ == pytest.approx((noise,) * 4)
+    assert len(made._networks) == networks
+    assert tuple(len(layer) for layer in made.network_.biases[:-1]) == tuple(networks * n for n in hidden)
 
 
 def test_the_history_tells_steps_rates_and_costs() -> None:
@@ -298,6 +346,7 @@ def test_integers_and_float32_will_do() -> None:
         ({"batch_size": 2.5}, "batch_size is 2.5; it must be a whole number, 1 or more."),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be a finite number above 0."),
         ({"weight_decay": float("nan")}, "weight_decay is nan; it must be a finite number 0 or more."),
+        ({"n_networks": 0}, "n_networks is 0; it must be a whole number, 1 or more."),
         ({"noise": (0.1, 0.2, 0.3, 0.4)}, "noise has 4 values; give 1, 2 or 3 (layers 0 to 2)."),
         ({"recon_weights": -1}, "recon_weights is -1; every value must be a finite number, 0 or more."),
         ({"scale": "log"}, "scale is 'log'; give one of 'auto', 'columns', 'range', 'none'."),

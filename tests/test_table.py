@@ -30,8 +30,8 @@ from laddernet.table.read import Table, open_table
 from laddernet.table.suggest import suggest
 
 # One network for all tests, and tables with the same inputs and classes, so that it is compiled once.
-NETWORK: dict[str, Any] = {"hidden": [8], "max_steps": 64, "random_state": 1}
-OPTIONS = ("--hidden", "8", "--max-steps", "64", "--seed", "1")
+NETWORK: dict[str, Any] = {"hidden": [8], "max_steps": 64, "n_networks": 2, "random_state": 1}
+OPTIONS = ("--hidden", "8", "--max-steps", "64", "--networks", "2", "--seed", "1")
 
 
 def clinic(rows: int = 240, labelled: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -548,7 +548,8 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
     assert about["network"]["sizes"] == [11, 8, 2]
     # By hand: weights up and down, γ and β above the input, nine a unit in the combinator.
     weights = 11 * 8 + 8 * 2
-    assert about["network"]["parameters"] == 2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2)
+    assert about["network"]["networks"] == 2
+    assert about["network"]["parameters"] == 2 * (2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2))
     assert about["network"]["settings"]["steps"] == 64
     assert about["estimate"]["sentences"] == printed.out.splitlines()[-2:]
     shown = laddernet("inspect", "clinic.safetensors", cwd=folder).out

@@ -48,9 +48,12 @@ Drop = Annotated[str, typer.Option(help="Columns to leave out, as in id,name.")]
 Use = Annotated[str, typer.Option(help="Columns to use although they look like identifiers.")]
 Category = Annotated[str, typer.Option(help="Columns that are categories although they look like numbers.")]
 ModelId = Annotated[str, typer.Option(help="A model's id; `laddernet models` lists them.")]
-Hidden = Annotated[str | None, typer.Option(help="Hidden sizes, as in 256,128. [default: 256,128,64]")]
+Hidden = Annotated[str | None, typer.Option(help="Hidden sizes. [default: 64,32, or 256,128 for columns like pixels]")]
+Networks = Annotated[
+    int | None, typer.Option(help="How many networks decide. [default: 4, or 1 for columns like pixels]")
+]
 Epochs = Annotated[int | None, typer.Option(help="Passes over the rows, instead of --max-steps.")]
-MaxSteps = Annotated[int | None, typer.Option(help="Steps of training. [default: 1000]")]
+MaxSteps = Annotated[int | None, typer.Option(help="Steps of training. [default: one a row, 300 to 1000]")]
 
 
 def fit(
@@ -65,6 +68,7 @@ def fit(
     category: Category = "",
     model: ModelId = "vanilla",
     hidden: Hidden = None,
+    networks: Networks = None,
     epochs: Epochs = None,
     max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Fixes initial values, noise, order and folds.")] = 0,
@@ -91,7 +95,7 @@ def fit(
     check_writable(path)
     find(model)
     keep_compiled_programs()
-    settings = _settings(hidden, epochs, max_steps, seed)
+    settings = _settings(hidden, networks, epochs, max_steps, seed)
 
     def make(verbose: bool = False) -> LadderClassifier:
         return LadderClassifier(model, verbose=verbose, **settings)
@@ -211,6 +215,7 @@ def curve(
     category: Category = "",
     model: ModelId = "vanilla",
     hidden: Hidden = None,
+    networks: Networks = None,
     epochs: Epochs = None,
     max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Fixes the draws, initial values, noise and order.")] = 0,
@@ -243,7 +248,7 @@ def curve(
         check_writable(out)
     find(model)
     asked = None if counts is None else [_whole("counts", part) for part in counts.split(",")]
-    classifier = LadderClassifier(model, **_settings(hidden, epochs, max_steps, seed))
+    classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
     keep_compiled_programs()
     with _stoppable("Stopped; no picture was written." if out else "Stopped."):
         with _shown("Reading"):
@@ -285,10 +290,11 @@ def inspect(
         print(json.dumps(about, indent=2, ensure_ascii=False))
         return
     network = about["network"]
+    several = f"{network['networks']} of " if network["networks"] > 1 else ""
     facts = Lines(box=None, show_header=False)
     for name, value in (
         ("model", f"{network['model']}, saved by laddernet {about['version']}"),
-        ("network", f"{'-'.join(map(str, network['sizes']))}, {network['parameters']:,} parameters"),
+        ("network", f"{several}{'-'.join(map(str, network['sizes']))}, {network['parameters']:,} parameters"),
         ("training", ", ".join(f"{key} {value}" for key, value in network["settings"].items())),
         ("rows", f"{about['rows']:,}, of which {sum(about['labels'].values()):,} labelled"),
         ("estimate", " ".join(about["estimate"]["sentences"]) if about["estimate"] else "none was made"),
@@ -370,9 +376,16 @@ def _refuse_stdin(command: str, data: Path) -> None:
         raise InputError(f"`{command}` reads its table more than once; give a file instead of standard input.")
 
 
-def _settings(hidden: str | None, epochs: int | None, max_steps: int | None, seed: int) -> dict[str, Any]:
+def _settings(
+    hidden: str | None, networks: int | None, epochs: int | None, max_steps: int | None, seed: int
+) -> dict[str, Any]:
     """What the options say about the classifier."""
-    settings: dict[str, Any] = {"epochs": epochs, "max_steps": max_steps, "random_state": seed}
+    settings: dict[str, Any] = {
+        "n_networks": networks,
+        "epochs": epochs,
+        "max_steps": max_steps,
+        "random_state": seed,
+    }
     if hidden is not None:
         settings["hidden"] = [_whole("hidden", part) for part in hidden.split(",")]
     return settings

@@ -351,6 +351,7 @@ def describe(model: TableModel) -> dict[str, Any]:
     filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
     parameters = {name: held.get("value") for name, held in about["parameters"].items()}
     names = ("batch_size", "learning_rate", "random_state")
+    networks = about["networks"]  # which lie side by side in the hidden layers
     weights = model.classifier.network_.weights
     return {
         "version": model.version,
@@ -364,8 +365,9 @@ def describe(model: TableModel) -> dict[str, Any]:
         "dropped": model.dropped,
         "network": {
             "model": str(model.classifier.model),
-            "sizes": [weights[0].shape[0], *(w.shape[1] for w in weights)],
-            "parameters": sum(a.size for name, a in fitted.items() if name.startswith(("encoder.", "decoder."))),
+            "networks": networks,
+            "sizes": [weights[0].shape[0], *(w.shape[1] // networks for w in weights[:-1]), weights[-1].shape[1]],
+            "parameters": sum(a.size for name, a in fitted.items() if ".encoder." in name or ".decoder." in name),
             "settings": {"steps": about["n_steps"], "noise": about["noise"], "recon_weights": about["recon_weights"]}
             | {name: parameters[name] for name in names},
         },
