@@ -27,7 +27,7 @@ from laddernet.table import read
 from laddernet.table.columns import Column, Survey, read_columns
 from laddernet.table.model import Estimate, TableModel, read_rows
 from laddernet.table.read import Table, open_table
-from laddernet.table.suggest import suggest
+from laddernet.table.suggest import rank, suggest
 
 # One network for all tests, and tables with the same inputs and classes, so that it is compiled once.
 NETWORK: dict[str, Any] = {"hidden": [8], "max_steps": 64, "n_networks": 2, "random_state": 1}
@@ -550,11 +550,11 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
     weights = 11 * 8 + 8 * 2
     assert about["network"]["networks"] == 2
     assert about["network"]["parameters"] == 2 * (2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2))
-    assert about["network"]["settings"]["steps"] == 64
+    assert about["network"]["settings"]["steps"] == 2 * 64
     assert about["estimate"]["sentences"] == printed.out.splitlines()[-2:]
     shown = laddernet("inspect", "clinic.safetensors", cwd=folder).out
     words = " ".join(shown.split())
-    for what in ("vanilla", "11-8-2", "hospital not used one value only", "class (result)", about["sha256"]):
+    for what in ("vanilla", "2 of 11-8-2, ", "hospital not used one value only", "class (result)", about["sha256"]):
         assert what in words
 
 
@@ -563,13 +563,9 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
 
 def test_suggest_ranks_unlabelled_rows_and_no_two_alike(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     frame = clinic(seed=0)
-    model = TableModel.load(fitted[0] / "clinic.safetensors")
-    probabilities = model.predict_proba(frame)
-    doubt = 1 - np.abs(probabilities[:, 0] - probabilities[:, 1])
     unlabelled = np.flatnonzero(frame["result"].isna())
-    # The row of most doubt, thirty times over: a ranking by doubt alone would suggest nothing else.
-    worst = unlabelled[doubt[unlabelled].argmax()]
-    many = pd.concat([frame, *[frame.iloc[[worst]]] * 30], ignore_index=True)
+    # One row thirty times over: whoever takes rows for their density alone takes them all.
+    many = pd.concat([frame, *[frame.iloc[[unlabelled[0]]]] * 30], ignore_index=True)
     many.to_csv(tmp_path / "many.csv", index=False)
     path = fitted[0] / "clinic.safetensors"
     options = ("--count", "10", "--out", "s.csv", "--keep", "patient,result")
@@ -581,9 +577,27 @@ def test_suggest_ranks_unlabelled_rows_and_no_two_alike(tmp_path: Path, fitted: 
     assert many["patient"].iloc[numbers].astype(str).tolist() == [row["patient"] for row in rows]
     assert {row["result"] for row in rows} == {""}
     assert many["patient"].iloc[numbers].nunique() == 10
-    assert doubt[numbers[numbers < 240]].mean() > 2 * doubt[unlabelled].mean()
     uses = [float(row["use"]) for row in rows]
     assert uses == sorted(uses, reverse=True)
+    # Labels of these rows lie nearer to all rows than labels of rows drawn by lot do.
+    model = TableModel.load(path)
+    places = model.classifier.transform(model.features(many))
+    known = np.flatnonzero(many["result"].notna())
+
+    def distance(taken: np.ndarray) -> float:
+        squares = np.square(places[:, None] - places[np.concatenate([known, taken])]).sum(axis=2)
+        return float(np.sqrt(squares.min(axis=1)).mean())
+
+    rng = np.random.default_rng(0)
+    drawn = [distance(rng.choice(unlabelled, 10, replace=False)) for _ in range(20)]
+    assert distance(numbers) < min(drawn)
+
+
+def test_what_has_a_label_is_not_suggested_again() -> None:
+    places = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]])
+    assert rank(places, np.zeros((0, 1)), 2)[0].tolist() == [2, 3]  # in the larger group, then in the other
+    assert rank(places, np.array([[0.1]]), 1)[0].tolist() == [3]
+    assert rank(places[:0], np.zeros((0, 1)), 2)[0].tolist() == []
 
 
 def test_suggestions_do_not_depend_on_how_the_table_is_cut(

@@ -1,11 +1,13 @@
 """Which unlabelled rows are most worth labelling next.
 
-A row's use is the product of three numbers from 0 to 1. *Doubt*: 1 less the margin between its two most probable
-classes. *Density*: its mean similarity to the table's unlabelled rows, so that what is learned of it holds for many.
-*Novelty*: 1 less its similarity to the nearest row that was suggested before, so that no two suggestions are alike.
-Similarity is exp(−d² / 2h²), where d is the distance between two rows in the network's last hidden layer and h² the
-median of d² over pairs of rows. Rows are taken one after another, each time the one of most use. Of a large table only
-the rows of most doubt, and a sample of the others that is always the same, are looked at.
+A label tells something about the rows that are like the one it is given to. How alike two rows are is exp(−d² / 2h²),
+where d is their distance in the network's last hidden layer and h² the median of d² over pairs of rows; a row is
+covered as well as it is like the most similar row that has a label. Rows are taken one after another, each time the one
+by which the unlabelled rows are covered best, on average: far from what has a label, and in the midst of many. How sure
+the network is of a row does not count. With few labels it is sure of much that is wrong, and the rows in doubt are odd
+ones: labels chosen by doubt taught less than labels drawn by lot (docs/tables.md has the numbers).
+
+Of a large table a sample is looked at that is always the same.
 """
 
 from collections.abc import Sequence
@@ -18,31 +20,31 @@ from laddernet.table.model import TableModel, labels_of
 from laddernet.table.read import Table
 
 _SAMPLE = 1000  # rows that stand for all
-_LEAST_DOUBT = 1e-6  # so that of rows without any doubt the other two numbers still choose
 
 
 @dataclass(frozen=True)
-class Pool:
-    """Unlabelled rows that may be suggested."""
+class Sample:
+    """Some of the rows that were met, drawn by lot; the same ones however the table is cut into parts."""
 
     frame: pd.DataFrame  # what is to be told of each; its index is the number of the row
     probabilities: np.ndarray
     places: np.ndarray  # in the last hidden layer
+    lots: np.ndarray  # by which it was drawn: the lowest stay
 
-    def __getitem__(self, rows: np.ndarray) -> "Pool":
-        return Pool(self.frame.iloc[rows], self.probabilities[rows], self.places[rows])
+    def __getitem__(self, rows: np.ndarray) -> "Sample":
+        return Sample(self.frame.iloc[rows], self.probabilities[rows], self.places[rows], self.lots[rows])
 
-    def __add__(self, other: "Pool") -> "Pool":
-        return Pool(
-            pd.concat([self.frame, other.frame]),
-            np.concatenate([self.probabilities, other.probabilities]),
-            np.concatenate([self.places, other.places]),
-        )
-
-    @property
-    def doubt(self) -> np.ndarray:
-        second, first = np.sort(self.probabilities, axis=1)[:, -2:].T
-        return np.asarray(1 - (first - second) + _LEAST_DOUBT)
+    def with_more(self, other: "Sample", most: int) -> "Sample":
+        if not len(self.frame):
+            both = other
+        else:
+            both = Sample(
+                pd.concat([self.frame, other.frame]),
+                np.concatenate([self.probabilities, other.probabilities]),
+                np.concatenate([self.places, other.places]),
+                np.concatenate([self.lots, other.lots]),
+            )
+        return both[np.sort(np.argsort(both.lots, kind="stable")[:most])]
 
 
 @dataclass(frozen=True)
@@ -63,65 +65,64 @@ def suggest(
 
     The table is read in parts, and no more than some thousand rows are held.
     """
-    doubtful, sample, total = _gather(model, table, target, count, keep)
-    pool = doubtful + sample  # if those of most doubt are all alike, the sample has others
-    pool = pool[np.flatnonzero(~pool.frame.index.duplicated())]
-    chosen, use = rank(pool.doubt, pool.places, sample.places, count)
-    best = pool[chosen]
+    unlabelled, labelled, total = _gather(model, table, target, count, keep)
+    chosen, use = rank(unlabelled.places, labelled.places, count)
+    best = unlabelled[chosen]
     classes = [model.classes[place] for place in best.probabilities.argmax(axis=1)]
     return Suggestions(best.frame, classes, best.probabilities.max(axis=1), use, total)
 
 
 def _gather(
     model: TableModel, table: Table, target: str | None, count: int, keep: Sequence[str]
-) -> tuple[Pool, Pool, int]:
-    """Of the unlabelled rows those of most doubt, a sample that stands for all, and how many there are."""
+) -> tuple[Sample, Sample, int]:
+    """A sample of the unlabelled rows, one of the labelled rows, and how many unlabelled ones there are."""
     rng = np.random.default_rng(0)
-    most = max(_SAMPLE, 10 * count)
-    doubtful = sample = Pool(pd.DataFrame(columns=list(keep)), np.zeros((0, len(model.classes))), np.zeros((0, 0)))
-    keys = np.zeros(0)
+    unlabelled = Sample(
+        pd.DataFrame(columns=list(keep)), np.zeros((0, len(model.classes))), np.zeros((0, 0)), np.zeros(0)
+    )
+    labelled = unlabelled
     total = 0
     for part in model.parts(table, [*keep, *([] if target is None else [target])]):
-        if target is not None:
-            part = part[labels_of(part[target], table) == ""]
-        if not len(part):
-            continue
         x = model.features(part)
-        found = Pool(part[list(keep)], model.classifier.predict_proba(x), model.classifier.transform(x))
-        doubtful = found if not total else doubtful + found
-        doubtful = doubtful[np.argsort(-doubtful.doubt, kind="stable")[:most]]
-        # The rows with the lowest of so many random numbers are a fair sample, however the parts were cut.
-        keys = np.concatenate([keys, rng.random(len(part))])
-        sample = found if not total else sample + found
-        lowest = np.sort(np.argsort(keys, kind="stable")[:_SAMPLE])
-        keys, sample = keys[lowest], sample[lowest]
-        total += len(part)
-    return doubtful, sample, total
+        lots = rng.random(len(part))
+        found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.classifier.transform(x), lots)
+        free = np.ones(len(part), bool) if target is None else labels_of(part[target], table) == ""
+        unlabelled = unlabelled.with_more(found[np.flatnonzero(free)], max(_SAMPLE, 10 * count))
+        labelled = labelled.with_more(found[np.flatnonzero(~free)], _SAMPLE)
+        total += int(free.sum())
+    return unlabelled, labelled, total
 
 
-def rank(doubt: np.ndarray, places: np.ndarray, sample: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows to take, one after another, and of what use each is when it is taken.
+def rank(places: np.ndarray, labelled: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the unlabelled places to take, one after another, and by how much each covers all of them better.
 
-    Of two rows that are alike the second is of no use once the first is taken:
+    Three rows of five are alike, and one of the others has a label right beside it:
 
-    >>> chosen, use = rank(np.array([0.9, 0.9, 0.5]), np.array([[0.0], [0.0], [3.0]]), np.array([[0.0], [3.0]]), 3)
+    >>> places = np.array([[0.0], [0.1], [0.2], [3.0], [6.0]])
+    >>> chosen, use = rank(places, np.array([[6.0]]), 2)
     >>> chosen.tolist(), use.round(2).tolist()
-    ([0, 2, 1], [0.72, 0.16, 0.0])
+    ([2, 3], [0.53, 0.07])
     """
+    if not len(places):
+        return np.zeros(0, int), np.zeros(0)
+    sample = places[:: -(-len(places) // _SAMPLE)]
     between = _squares(sample, sample)
-    between = between[between > 0]
-    width = float(np.median(between)) if len(between) else 1.0
-    value = doubt * np.exp(-_squares(places, sample) / (2 * width)).mean(axis=1) if len(doubt) else doubt
-    novelty = np.ones(len(doubt))
+    width = float(np.median(between[between > 0])) if between.any() else 1.0
+
+    def alike(others: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(-_squares(sample, others) / (2 * width)))
+
+    covers = alike(places)
+    covered = alike(labelled).max(axis=1) if len(labelled) else np.zeros(len(sample))
     chosen: list[int] = []
     use: list[float] = []
-    for _ in range(min(count, len(doubt))):
-        score = value * novelty
-        score[chosen] = -1
-        best = int(score.argmax())
+    for _ in range(min(count, len(places))):
+        gain = np.maximum(covers - covered[:, None], 0).mean(axis=0)
+        gain[chosen] = -1
+        best = int(gain.argmax())
         chosen.append(best)
-        use.append(float(score[best]))
-        novelty = np.minimum(novelty, 1 - np.exp(-_squares(places, places[best : best + 1])[:, 0] / (2 * width)))
+        use.append(float(gain[best]))
+        covered = np.maximum(covered, covers[:, best])
     return np.array(chosen, int), np.array(use)
 
 
