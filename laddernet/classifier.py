@@ -88,7 +88,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     unlabeled : the value in y that marks a row without a label, besides None, NaN and NA, which always do.
         None: only those.
     random_state : fixes initial values, noise and order.
-    warm_start : begin at the network of the last fit instead of at random values.
+    warm_start : begin at the networks of the last fit instead of at random values.
     verbose : show progress.
     device : "cpu", "gpu" or "tpu"; None is what JAX prefers.
     n_jobs : how many cores to use while learning (None or −1: all that the process may use).

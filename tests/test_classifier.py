@@ -212,6 +212,11 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
     assert warm.history_[0]["cost"] < first / 2
     with pytest.raises(InputError, match=r"The last fit was for the classes \[0, 1, 2\], this one is for \[0, 1\]"):
         warm.fit(X[:100], TRUTH[:100])
+    two = fit(warm_start=True, n_networks=2).set_params(n_networks=3)
+    with pytest.raises(
+        InputError, match="The last fit trained 2 networks, this one is to train 3; with warm_start=True"
+    ):
+        two.fit(X, few())
 
 
 @pytest.mark.parametrize(
@@ -422,7 +427,7 @@ def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_file_can_go_on_learning(tmp_path: Path) -> None:
-    warm = LadderClassifier(**SETTINGS, warm_start=True).fit(X, few())
+    warm = fit(warm_start=True, n_networks=2)
     warm.save(tmp_path / "model")
     held = LadderClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(held.fit(X, few()).predict_proba(X), warm.fit(X, few()).predict_proba(X))
@@ -463,7 +468,7 @@ label, p = session.run(["label", "probabilities"], {"X": np.load(sys.argv[2])})
 assert not {"jax", "laddernet", "sklearn"} & set(sys.modules)
 print(json.dumps([label.tolist(), p.tolist()]))
 """
-    for done in (fitted(), fit(y=np.where(few() == -1, None, NAMES[few()]))):
+    for done in (fitted(), three(), fit(y=np.where(few() == -1, None, NAMES[few()]))):
         done.to_onnx(tmp_path / "model.onnx")
         command = [sys.executable, "-c", program, str(tmp_path / "model.onnx"), str(tmp_path / "X.npy")]
         label, p = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
