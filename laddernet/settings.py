@@ -45,7 +45,7 @@ class Recipe:
 # How the quick one was found, and what it costs: docs/training.md.
 RECIPES = {
     "paper": Recipe(epochs=150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
-    "quick": Recipe(epochs=30, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05),
+    "quick": Recipe(epochs=60, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05),
 }
 
 

@@ -38,7 +38,7 @@ def test_a_recipe_gives_what_was_not_asked_for() -> None:
         config = configure(digits(), recipe="quick", tuned=False, **asked)
         return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size
 
-    assert shown() == (30, 21, 0.02, 200)
+    assert shown() == (60, 42, 0.02, 200)
     assert shown(epochs=10) == (10, 7, 0.02, 200)
     assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, batch_size=7) == (9, 0, 0.1, 7)
 

@@ -238,7 +238,7 @@ def test_a_dry_run_follows_the_recipe_and_makes_nothing(tmp_path: Path) -> None:
     assert "2 models × 100 labels × 3 seeds = 6 runs" in ended.out
     assert [path.name for path in tmp_path.iterdir()] == ["a, b.py"]
     what = _asked(preset("mnist-100"), None, None, None, "quick", None, "digits")
-    assert (what.recipe, what.epochs) == ("quick", 30)
+    assert (what.recipe, what.epochs) == ("quick", 60)
 
 
 def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
