@@ -17,18 +17,7 @@ from laddernet import LadderClassifier
 from laddernet.table.suggest import rank
 from laddernet.training import keep_compiled_programs
 
-SETS = (
-    "breast-cancer",
-    "digits",
-    "wine",
-    "vehicle",
-    "segment",
-    "satellite",
-    "optdigits",
-    "twonorm",
-    "house-votes",
-    "pima",
-)
+SETS = ("breast-cancer", "digits", "wine", "vehicle", "segment", "satellite", "house-votes", "pima")
 DRAWS, COUNT = 5, 20
 
 
