@@ -464,20 +464,25 @@ def test_page_of_600_runs_is_small_enough(large: Path) -> None:
 
 
 def test_page_of_600_runs_opens_and_answers_soon(browser: Browser, large: Path) -> None:
-    """The best of some attempts: what else the machine does is not the page's doing."""
-    opened = []
-    while len(opened) < 6 and min(opened, default=math.inf) >= 2000:
-        browser.load(large)
-        opened.append(float(browser.js("return document.documentElement.dataset.ready")))
-    assert min(opened) < 2000
+    """In seconds of the processor: how long it takes by the clock is also the doing of what else the machine does."""
+
+    def busy() -> float:
+        metrics = browser.cdp("Performance.getMetrics")["metrics"]
+        return next(float(metric["value"]) for metric in metrics if metric["name"] == "TaskDuration")
+
+    browser.cdp("Performance.enable", timeDomain="threadTicks")
+    before = busy()
+    browser.load(large)
+    opened = busy() - before
+    assert 0.05 < opened < 2, opened
     assert browser.one("#runs-count").text == "600 runs"
     assert len(browser.texts("#runs-table tbody tr")) == 100  # at first
     browser.press(browser.one("#runs-more"))
     assert len(browser.texts("#runs-table tbody tr")) == 600
-    timed = "const start = performance.now(); arguments[0].click(); document.body.offsetHeight; "
-    timed += "return performance.now() - start"
     for css in ("#heat thead th:nth-child(2) button", "#curves-all button", "#runs-table thead th:nth-child(5) button"):
-        assert min(browser.js(timed, browser.one(css)) for _ in range(3)) < 1000
+        before = busy()
+        browser.js("arguments[0].click(); document.body.offsetHeight", browser.one(css))
+        assert busy() - before < 1, css
 
 
 def test_page_fits_a_narrow_window_and_prints(browser: Browser, data: PageData) -> None:
