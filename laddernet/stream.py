@@ -84,7 +84,7 @@ def train(
     rows = next(gathered)
     for chunk in range(chunks):
         rates = jnp.asarray(_rates(job, chunk))
-        keys = (noise_key, jax.random.fold_in(noise_key, chunk))
+        keys = (noise_key, jax.random.fold_in(noise_key, chunk))  # the first would be for an order, and is not used
         state, costs, finite = run_epoch(state, rows, keys, None, rates, *hyper, batches)
         if chunk + 1 < chunks:
             rows = next(gathered)
