@@ -56,6 +56,7 @@ def label_curve(
     repeats: int = 5,
     seed: int = 0,
     on_fit: Callable[[int, int], None] = lambda number, total: None,
+    on_point: Callable[[Point], None] = lambda point: None,
 ) -> list[Point]:
     """Fit the classifier with more and more of the labels, and measure its error on labelled rows that it has not seen.
 
@@ -65,7 +66,7 @@ def label_curve(
     the rows held out are not in it. ``seed`` fixes the draws and the classifier's ``random_state``, which is another in
     each repeat. Beside it stands logistic regression, on the same labels and columns scaled alike.
 
-    ``on_fit`` is told before each fit which it is, and of how many.
+    ``on_fit`` is told before each fit which it is, and of how many; ``on_point`` each point as soon as it is measured.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.semi_supervised import LabelSpreading
@@ -73,20 +74,6 @@ def label_curve(
     >>> [point.per_class for point in points]
     [1, 2, 5, 10, 20, 34]
     """
-    return list(label_points(classifier, X, y, counts=counts, repeats=repeats, seed=seed, on_fit=on_fit))
-
-
-def label_points(
-    classifier: Any,
-    X: Any,
-    y: Any,
-    *,
-    counts: Sequence[int] | None = None,
-    repeats: int = 5,
-    seed: int = 0,
-    on_fit: Callable[[int, int], None] = lambda number, total: None,
-) -> Iterator[Point]:
-    """The points of `label_curve`, each as soon as it is measured."""
     if repeats < 2:
         raise InputError(f"repeats is {repeats}; it must be 2 or more, for one error has no spread.")
     x = check_array(X, accept_sparse="csr", dtype="numeric")
@@ -96,6 +83,7 @@ def label_points(
         raise InputError(f"X has {x.shape[0]} rows and y has {len(codes)}; give a label, or a mark, for each row.")
     draws = list(_draws(codes, classes, repeats, seed))
     counts = _counts(counts, min(max(map(len, shuffled)) for _, shuffled in draws))
+    points: list[Point] = []
     for place, count in enumerate(counts):
         found = []
         for number, (held, shuffled) in enumerate(draws):
@@ -109,7 +97,9 @@ def label_points(
             alone = _label_only(x, rest, known, codes[known], held) != codes[held]
             found.append((len(known), len(held), 100 * float(wrong.mean()), 100 * float(alone.mean())))
         labels, judged, errors, alone_errors = zip(*found, strict=True)
-        yield Point(count, round(np.mean(labels)), round(np.mean(judged)), errors, alone_errors)
+        points.append(Point(count, round(np.mean(labels)), round(np.mean(judged)), errors, alone_errors))
+        on_point(points[-1])
+    return points
 
 
 def _draws(

@@ -224,15 +224,7 @@ def curve(
 ) -> None:
     """Measure how the error falls with the number of labels."""
     from laddernet.classifier import LadderClassifier
-    from laddernet.curve import (
-        Point,
-        check_picture,
-        folds_possible,
-        forecast,
-        label_points,
-        plot_label_curve,
-        save_picture,
-    )
+    from laddernet.curve import check_picture, folds_possible, forecast, label_curve, plot_label_curve, save_picture
     from laddernet.models import find
     from laddernet.table.model import read_rows
     from laddernet.table.read import open_table
@@ -259,9 +251,9 @@ def curve(
             raise InputError(
                 f"{_listed(single)} has one label; give two or more of each class, to learn and to judge by."
             )
-        points: list[Point] = []
+        heads = iter([True])  # stand above the first point alone
         with _shown("Training") as told:
-            for point in label_points(
+            points = label_curve(
                 classifier,
                 rows.X,
                 rows.codes,
@@ -269,9 +261,8 @@ def curve(
                 repeats=repeats,
                 seed=seed,
                 on_fit=lambda number, total: told(f"Training, {number}/{total}"),
-            ):
-                _print_point(point, repeats, model, first=not points)
-                points.append(point)
+                on_point=lambda point: _print_point(point, repeats, model, first=next(heads, False)),
+            )
         print(forecast(points))
         if out is not None:
             save_picture(plot_label_curve(points, title=data.name), out)
