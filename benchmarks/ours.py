@@ -64,12 +64,13 @@ def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
     x = [jnp.asarray(rng.random((n, sizes[0]), np.float32)) for n in (batch, steps * batch)]
     y = jnp.asarray(rng.integers(sizes[-1], size=batch))
     rates = jnp.full(steps, 0.002)
-    return (x[0], y, x[1]), list(jax.random.split(jax.random.key(0))), [(0, 0)] * 2, rates, *_hyper(sizes), (batch,) * 2
+    keys = list(jax.random.split(jax.random.key(0)))
+    return (x[0], y, x[1]), keys, [(0, 0)] * 2, rates, *_hyper(sizes), jnp.zeros(()), (batch,) * 2
 
 
 def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, ...]:
-    """The published noise and λ for 100 labels, for layers 0 to L, and no weight decay."""
-    return jnp.full(len(sizes), 0.3), jnp.asarray([1000.0, 10.0, *[0.1] * (len(sizes) - 2)]), jnp.zeros(())
+    """The published noise and λ for 100 labels, for layers 0 to L."""
+    return jnp.full(len(sizes), 0.3), jnp.asarray([1000.0, 10.0, *[0.1] * (len(sizes) - 2)])
 
 
 def _random_state(model: str, sizes: Sequence[int]) -> Any:

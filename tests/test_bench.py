@@ -1,9 +1,14 @@
 """The benchmarks run, and keep what they promise: with a tiny network, since the figures mean nothing here."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
 
 BENCH = Path(__file__).parent.parent / "benchmarks" / "bench.py"
 
@@ -48,3 +53,20 @@ def test_without_pytorch_one_sentence_says_what_to_do() -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "make bench" in done.stderr
+
+
+def test_rivals_are_checked_by_the_cost_that_the_equations_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH.parent)  # type: ignore[no-untyped-call]
+    case = importlib.import_module("ours").reference(sizes=(12, 8, 4), batch=10)
+    held = case["weights"]
+    names = reference.initial("vanilla")
+    combinators = [dict(zip(names, held[f"combinator{l}"], strict=True)) for l in range(3)]
+    weights = {
+        "encoder": [{name: held[f"{name}{l}"] for name in ("W", "gamma", "beta")} for l in range(2)],
+        "decoder": [{"V": held.get(f"V{l}"), "combinator": c} for l, c in enumerate(combinators)],
+    }
+    x_labelled, y, x_unlabelled, *hyper = case["inputs"]
+    halves = map(list, zip(*case["noise"], strict=True))
+    expected = reference.costs("vanilla", weights, x_labelled, y, x_unlabelled, *halves, *hyper)
+    np.testing.assert_allclose(case["cost"], expected["total"], rtol=1e-4)
+    assert {name: array.shape for name, array in case["gradient"].items()} == {n: a.shape for n, a in held.items()}
