@@ -360,6 +360,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "bound": scaling.bound,
             "networks": len(self._networks),
             "n_steps": self.n_steps_,
             "noise": list(self.noise_),
@@ -380,7 +381,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made.n_steps_ = about["n_steps"]
         made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
         made.history_ = about["history"]
-        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"])
+        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], about.get("bound"))  # None before format 2
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(about["networks"])]
         made.network_ = join([_folded(network, scaling) for network in made._networks])
         return made

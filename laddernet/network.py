@@ -12,18 +12,32 @@ Rows = Any  # an array of rows, or a SciPy sparse matrix of rows
 
 # Added to a variance before its root, for units that are constant over the rows.
 EPSILON = 1e-10
+FAR = np.float32(1e9)  # which a bound takes for infinity: the square of more might be too large for a float32
 _BLOCK = 1024  # rows that go up at a time: what they become at a layer stays in the processor's cache
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to the columns before the network sees them: (x − shift) · factor, as float32."""
+    """What is done to the columns before the network sees them: v = (x − shift) · factor, as float32.
+
+    With a ``bound``, v / √(1 + (v / bound)²) thereafter: what is far out comes nearer, and nothing is beyond ±bound.
+    """
 
     shift: np.ndarray
     factor: np.ndarray
+    bound: float | None = None
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(self.shifted(x) * self.factor)
+        v: np.ndarray = self.shifted(x) * self.factor
+        if self.bound is None:
+            return v
+        np.clip(v, -FAR, FAR, out=v)
+        root = np.square(v)
+        root *= np.float32(self.bound**-2)
+        root += 1
+        np.sqrt(root, out=root)
+        v /= root
+        return v
 
     def shifted(self, x: np.ndarray) -> np.ndarray:
         # In the precision of the input: a large mean would take the digits of what is subtracted from it.
@@ -36,7 +50,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Network:
-    """h(l) = relu(h(l−1) W(l) + b(l)) and logits at the top; W(1) holds the factors of the scaling."""
+    """h(l) = relu(h(l−1) W(l) + b(l)) and logits at the top; W(1) holds the factors of a scaling without a bound."""
 
     scaling: Scaling
     weights: tuple[np.ndarray, ...]
@@ -49,9 +63,8 @@ class Network:
         """What the rows are at a layer; 0 is the scaled input, the last one the logits."""
         out = np.empty((x.shape[0], self.weights[layer - 1].shape[1] if layer else x.shape[1]), np.float32)
         for rows in blocks(x.shape[0], _BLOCK):
-            h = self.scaling.shifted(dense(x[rows]))
-            if not layer:
-                h = h * self.scaling.factor
+            folded = layer and self.scaling.bound is None
+            h = (self.scaling.shifted if folded else self.scaling)(dense(x[rows]))
             for l, (W, b) in enumerate(zip(self.weights[:layer], self.biases[:layer], strict=True), start=1):
                 h = h @ W
                 h += b
@@ -73,7 +86,8 @@ def fold(
     scale = [g / s for g, s in zip(gamma, sigma, strict=True)]
     biases = [g * b - m * s for g, b, m, s in zip(gamma, beta, mu, scale, strict=True)]
     weights = [w * s for w, s in zip(W, scale, strict=True)]
-    weights[0] *= scaling.factor[:, None]
+    if scaling.bound is None:
+        weights[0] *= scaling.factor[:, None]
     return Network(scaling, tuple(weights), tuple(biases))
 
 

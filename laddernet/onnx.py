@@ -6,7 +6,7 @@ import numpy as np
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
-from laddernet.network import Network
+from laddernet.network import FAR, Network
 
 _OPSET = 17
 
@@ -18,11 +18,26 @@ def write(path: Path, network: Network, classes: np.ndarray) -> None:
     except ImportError as error:
         raise InputError(f"ONNX is not installed ({error}); install it with pip install 'laddernet[onnx]'.") from error
 
+    scaling = network.scaling
     constants = {
-        "shift": network.scaling.shift,
+        "shift": scaling.shift,
         "classes": classes.astype(object if classes.dtype.kind in "USO" else classes.dtype),
     }
-    nodes = [helper.make_node("Sub", ["X", "shift"], ["h0"])]
+    if scaling.bound is None:  # then W1 holds the factors
+        nodes = [helper.make_node("Sub", ["X", "shift"], ["h0"])]
+    else:
+        numbers = {"low": -FAR, "high": FAR, "one": 1.0, "shrink": scaling.bound**-2}
+        constants |= {"factor": scaling.factor, **{name: np.array(n, np.float32) for name, n in numbers.items()}}
+        nodes = [
+            helper.make_node("Sub", ["X", "shift"], ["shifted"]),
+            helper.make_node("Mul", ["shifted", "factor"], ["scaled"]),
+            helper.make_node("Clip", ["scaled", "low", "high"], ["v"]),
+            helper.make_node("Mul", ["v", "v"], ["square"]),
+            helper.make_node("Mul", ["square", "shrink"], ["shrunk"]),
+            helper.make_node("Add", ["shrunk", "one"], ["sum"]),
+            helper.make_node("Sqrt", ["sum"], ["root"]),
+            helper.make_node("Div", ["v", "root"], ["h0"]),
+        ]
     top = len(network.weights)
     for l, (W, b) in enumerate(zip(network.weights, network.biases, strict=True), start=1):
         constants |= {f"W{l}": W, f"b{l}": b}

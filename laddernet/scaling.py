@@ -7,6 +7,7 @@ import numpy as np
 from laddernet.network import Rows, Scaling, blocks, dense
 
 SCALINGS = ("auto", "columns", "range", "none")
+_BOUND = 3.0  # standard deviations
 _BLOCK = 4096  # rows at a time
 
 
@@ -15,20 +16,24 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
 
     Returns which of these it is, and the scaling.
 
-    "auto" takes the range where the columns are measured alike, as the pixels of images and counts or marks of 0 and 1
-    are: then a column that hardly varies says little, and should not be blown up. Columns that are constant become 0.
+    By columns, what lies far out is brought nearer (:class:`Scaling`'s bound), so that a few rows with huge values or a
+    mark that is rare do not drown the rest. "auto" takes the range where the columns are measured alike, as the pixels
+    of images are: then a column that hardly varies says little, and should not be blown up. Marks of yes and no are not
+    meant by that: one that is rare may say much. Columns that are constant become 0.
 
-    >>> x = np.array([[0.0, 8.0, 5.0], [16.0, 16.0, 5.0]])
+    >>> x = np.array([[0.0, 8.0, 5.0], [6.0, 2.0, 5.0], [16.0, 16.0, 5.0]])
     >>> how, scaling = find_scaling(x)
     >>> how, scaling(x).tolist()
-    ('range', [[0.0, 0.5, 0.0], [1.0, 1.0, 0.0]])
+    ('range', [[0.0, 0.5, 0.0], [0.375, 0.125, 0.0], [1.0, 1.0, 0.0]])
     """
     low, high, mean, deviation = _summary(x)
     varies = high > low
     spread = high.max() - low.min()
-    alike = bool(varies.any()) and low.min() >= 0 and np.mean((high - low)[varies] >= 0.9 * spread) >= 0.5
     if how == "auto":
-        how = "range" if alike else "columns"
+        # The variance is largest where there is nothing between the lowest and the highest value.
+        graded = np.square(deviation) < (1 - 1e-6) * (high - mean) * (mean - low)
+        alike = graded & (high - low >= 0.9 * spread)
+        how = "range" if varies.any() and low.min() >= 0 and np.mean(alike[varies]) >= 0.5 else "columns"
     if how == "none":
         shift, factor = np.zeros(len(low)), np.ones(len(low))
     elif how == "range":
@@ -36,7 +41,7 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
     else:
         # A deviation may be lost in rounding where the values lie far from zero and close together.
         shift, factor = mean, np.divide(1, deviation, out=np.zeros_like(mean), where=varies & (deviation > 0))
-    return how, Scaling(shift.astype(np.float32), factor.astype(np.float32))
+    return how, Scaling(shift.astype(np.float32), factor.astype(np.float32), _BOUND if how == "columns" else None)
 
 
 def _summary(x: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from laddernet.ladder import Ladder
@@ -73,19 +72,22 @@ def train(
 
     ``on_chunk`` also gets what makes the network as it is then; once it has returned, that is no longer to be had.
     """
-    init_key, noise_key = jax.random.split(jax.random.key(seed))
+    # What is small is made by NumPy, keys included: each little program of JAX's own has to be compiled, and together
+    # they took half a second of the first fit.
+    rng = np.random.default_rng(seed)
+    chunks = -(-job.steps // CHUNK)
+    init_key, *keys = map(jax.random.wrap_key_data, rng.integers(2**32, size=(1 + chunks, 2), dtype=np.uint32))
     state = initial_state(init_key, job.eta, job.model, job.sizes)
     if start is not None:
         state = (pack(start), state[1])
-    hyper = [jnp.asarray(value, jnp.float32) for value in (job.noise, job.recon_weights, job.weight_decay)]
+    hyper = [np.asarray(value, np.float32) for value in (job.noise, job.recon_weights, job.weight_decay)]
     batches = (job.labelled_batch_size, job.batch_size)
-    chunks = -(-job.steps // CHUNK)
-    gathered = _gather(job, table, np.random.default_rng(seed))
+    gathered = _gather(job, table, rng)
     rows = next(gathered)
-    for chunk in range(chunks):
-        rates = jnp.asarray(_rates(job, chunk))
-        keys = (noise_key, jax.random.fold_in(noise_key, chunk))  # the first would be for an order, and is not used
-        state, costs, finite = run_epoch(state, rows, keys, None, rates, *hyper, batches)
+    for chunk, key in enumerate(keys):
+        rates = _rates(job, chunk)
+        # The first key would be for an order, and is not used.
+        state, costs, finite = run_epoch(state, rows, (key, key), None, rates, *hyper, batches)
         if chunk + 1 < chunks:
             rows = next(gathered)
         wait_for(costs)
@@ -123,7 +125,7 @@ def _gather(job: Job, table: Table, rng: np.random.Generator) -> Iterator[Any]:
             drawn = rng.choice(len(table.labelled), CHUNK * job.labelled_batch_size, p=table.probabilities)
         x_labelled = table.bring(table.labelled[drawn])
         x_unlabelled = table.bring(unlabelled(CHUNK * job.batch_size))
-        yield jnp.asarray(x_labelled), jnp.asarray(table.codes[drawn]), jnp.asarray(x_unlabelled)
+        yield x_labelled, table.codes[drawn], x_unlabelled
 
 
 def _passes(n: int, rng: np.random.Generator) -> Callable[[int], np.ndarray]:

@@ -71,6 +71,19 @@ def three() -> LadderClassifier:
     return fit(n_networks=3, hidden=(8, 4), recon_weights=1.0)
 
 
+@cache
+def by_range() -> LadderClassifier:
+    """Scaled by the range of all columns, and so without a bound. Not to be changed."""
+    return fit(scale="range")
+
+
+def scaled() -> np.ndarray:
+    """Iris as the network sees it: mean 0, deviation 1, and what is far out brought nearer, to less than 3."""
+    v = (X - X.mean(axis=0)) / X.std(axis=0)
+    brought: np.ndarray = v / np.sqrt(1 + v**2 / 9)
+    return brought
+
+
 # --- scikit-learn's own checks ------------------------------------------------------------------------------------
 
 
@@ -104,8 +117,7 @@ def test_predictions_are_the_equations_with_the_statistics_of_all_rows() -> None
     layers = range(2)
     (held,) = fitted()._networks
     encoder = [{name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in layers]
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    expected = reference.predict({"encoder": encoder}, scaled, scaled)
+    expected = reference.predict({"encoder": encoder}, scaled(), scaled())
     np.testing.assert_allclose(fitted().predict_proba(X), expected, atol=2e-5)
     np.testing.assert_array_equal(fitted().predict(X), expected.argmax(axis=1))
     np.testing.assert_allclose(fitted().predict_log_proba(X), np.log(expected), atol=2e-3)
@@ -121,7 +133,7 @@ def test_decisions_are_logits() -> None:
 def test_transform_gives_the_layer_asked_for() -> None:
     assert fitted().transform(X).shape == (150, 8)
     assert (fitted().transform(X) >= 0).all()
-    np.testing.assert_allclose(fitted().transform(X, layer=0), (X - X.mean(axis=0)) / X.std(axis=0), atol=1e-5)
+    np.testing.assert_allclose(fitted().transform(X, layer=0), scaled(), atol=1e-5)
     assert list(fitted().get_feature_names_out())[-1] == "ladderclassifier7"
     with pytest.raises(InputError, match="There is no layer 3; give 0"):
         fitted().transform(X, layer=3)
@@ -136,13 +148,12 @@ def test_tables_with_other_numbers_of_rows_share_what_was_compiled() -> None:
 
 
 def test_several_networks_decide_by_the_mean_of_their_logits() -> None:
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     logits = []
     for held in three()._networks:
         encoder = [
             {name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in range(3)
         ]
-        logits.append(np.log(reference.predict({"encoder": encoder}, scaled, scaled)))
+        logits.append(np.log(reference.predict({"encoder": encoder}, scaled(), scaled())))
     assert np.abs(logits[0] - logits[1]).max() > 0.1
     mean = np.mean(logits, axis=0)  # logarithms of probabilities are logits but for a number that all classes share
     expected = np.exp(mean) / np.exp(mean).sum(axis=1, keepdims=True)
@@ -459,6 +470,17 @@ def test_files_that_will_not_do_are_refused(tmp_path: Path) -> None:
         LadderClassifier.load(tmp_path / "absent")
 
 
+def test_a_file_of_the_first_format_which_knew_no_bound_still_loads(tmp_path: Path) -> None:
+    arrays, about = by_range().state()
+    modelfile.write(
+        tmp_path / "model",
+        "classifier",
+        arrays,
+        {**{name: v for name, v in about.items() if name != "bound"}, "format": 1},
+    )
+    assert np.array_equal(LadderClassifier.load(tmp_path / "model").predict_proba(X), by_range().predict_proba(X))
+
+
 def test_an_onnx_runtime_without_jax_or_laddernet_gives_the_same(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     program = """
@@ -468,7 +490,7 @@ label, p = session.run(["label", "probabilities"], {"X": np.load(sys.argv[2])})
 assert not {"jax", "laddernet", "sklearn"} & set(sys.modules)
 print(json.dumps([label.tolist(), p.tolist()]))
 """
-    for done in (fitted(), three(), fit(y=np.where(few() == -1, None, NAMES[few()]))):
+    for done in (fitted(), three(), by_range(), fit(y=np.where(few() == -1, None, NAMES[few()]))):
         done.to_onnx(tmp_path / "model.onnx")
         command = [sys.executable, "-c", program, str(tmp_path / "model.onnx"), str(tmp_path / "X.npy")]
         label, p = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
@@ -480,17 +502,26 @@ print(json.dumps([label.tolist(), p.tolist()]))
 
 
 def test_columns_measured_alike_keep_their_proportions() -> None:
-    pixels = np.array([[0, 255, 3], [255, 0, 0], [128, 255, 1]], np.uint8)
+    pixels = np.array([[0, 255, 3], [255, 0, 0], [128, 64, 1]], np.uint8)
     np.testing.assert_allclose(find_scaling(pixels)[1](pixels), pixels / 255.0, atol=1e-6)
 
 
-def test_other_columns_get_mean_zero_and_deviation_one() -> None:
+def test_other_columns_get_mean_zero_and_deviation_one_and_nothing_far_out() -> None:
     rng = np.random.default_rng(0)
-    rows = rng.normal([1e6, 0, -5], [1.0, 1e-6, 100], (10_000, 3))
-    scaled = find_scaling(rows)[1](rows)
-    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-2)
-    np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-3)
+    rows = rng.normal([1e5, 0, -5], [1.0, 1e-6, 100], (10_000, 3))
+    found = find_scaling(rows)[1]
+    standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    np.testing.assert_allclose(found(rows), standard / np.sqrt(1 + standard**2 / 9), atol=5e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(found(np.array([[1e30, 1.0, -1e30]])), [[3, 3, -3]], rtol=1e-6)
     np.testing.assert_allclose(find_scaling(rows, "none")[1](rows), rows, rtol=1e-6)
+
+
+def test_marks_of_yes_and_no_are_scaled_one_by_one() -> None:
+    marks = (np.random.default_rng(0).random((200, 6)) < [0.02, 0.1, 0.3, 0.5, 0.7, 0.9]).astype(float)
+    assert find_scaling(marks)[0] == "columns"
+    assert find_scaling(np.column_stack([marks[:, :2], *np.random.default_rng(0).random((4, 200))]))[0] == "range"
 
 
 def test_scaling_is_in_the_precision_of_the_input() -> None:
