@@ -169,7 +169,7 @@ METHODS: dict[str, Method] = {
     ),
     "self-training-svm": Method(
         "SelfTrainingClassifier with an SVC of C = 10 and the probabilities that it finds itself (with 1 label a class "
-        "the softmax of its margins), which test errors on nine of the sets preferred to C = 1 and to other calibration",
+        "the softmax of its margins), which test errors on nine of the sets preferred to C = 1 and other calibration",
         _self_training_svm,
         most_rows=5_000,
     ),
