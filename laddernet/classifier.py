@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags, check_random_state, compute_class_weight
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from laddernet import modelfile
 from laddernet.errors import InputError
@@ -325,7 +325,15 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     def _checked(self, X: Any, *, reset: bool) -> Rows:
         # Numbers stay as they are: a copy of all rows in another type would double the memory.
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_min_samples=1)
+        how: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric", "ensure_min_samples": 1}
+        if reset or type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
+            return validate_data(self, X, reset=reset, **how)
+        # The same without a search for names of columns, which takes a fifth of the time that one row takes.
+        x = check_array(X, estimator=self, input_name="X", **how)
+        if x.shape[1] != self.n_features_in_:
+            expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
+            raise InputError(f"X has {x.shape[1]} features, but {expected}.")
+        return x
 
     @property
     def _n_features_out(self) -> int:
