@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from laddernet.kernels import small_mlps
 from laddernet.noise import normal
 
 PerUnit = Float[Array, " units"]
@@ -225,16 +226,7 @@ class MLP(Combinator):
         return [u, z_tilde]
 
     def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
-        # A unit's MLP is so small that its sums, written out, become one fused loop over rows and units.
-        a = self.inputs(z_tilde, u)
-        for depth, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            if depth > 0:
-                a = [jnp.where(value >= 0, value, 0.1 * value) for value in a]
-            a = [
-                sum((w * value for w, value in zip(column, a, strict=True)), start=b)
-                for column, b in zip(weight.swapaxes(0, 1), bias, strict=True)
-            ]
-        return a[0]
+        return small_mlps(self.weights, self.biases, self.inputs(z_tilde, u))
 
 
 class AMLP(MLP):

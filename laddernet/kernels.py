@@ -84,3 +84,55 @@ def _scaled_relu_gradient(kept: tuple[Rows, Rows, PerUnit, PerUnit], dh: Rows) -
 
 
 scaled_relu.defvjp(_scaled_relu, _scaled_relu_gradient)
+
+
+Weights = tuple[Float[Array, "inputs outputs units"], ...]  # of each layer of the MLPs
+Biases = tuple[Float[Array, "outputs units"], ...]
+
+
+@jax.custom_vjp
+def small_mlps(weights: Weights, biases: Biases, inputs: list[Rows]) -> Rows:
+    """A small MLP for every unit, LReLU between its layers.
+
+    It is so small that its sums, written out, become one fused loop over rows and units. Its derivative by hand is no
+    faster than JAX's, but much sooner traced.
+    """
+    return _values(weights, biases, inputs)[-1][0]
+
+
+def _values(weights: Weights, biases: Biases, inputs: list[Rows]) -> list[list[Rows]]:
+    """The inputs, what each hidden layer hands on, and the output."""
+    values = [inputs]
+    for weight, bias in zip(weights, biases, strict=True):
+        if len(values) > 1:
+            values[-1] = [jnp.where(a >= 0, a, 0.1 * a) for a in values[-1]]
+        below = values[-1]
+        into = zip(*map(list, weight), bias, strict=True)  # of each output: its weights and its bias
+        values.append([sum((w * v for w, v in zip(ws, below, strict=True)), start=b) for *ws, b in into])
+    return values
+
+
+@jax.jit
+def _small_mlps(weights: Weights, biases: Biases, inputs: list[Rows]) -> tuple[Rows, tuple[Weights, list[list[Rows]]]]:
+    *values, (output,) = _values(weights, biases, inputs)
+    return output, (weights, values)
+
+
+@jax.jit
+@jax.named_scope("combinator")
+def _small_mlps_gradient(kept: tuple[Weights, list[list[Rows]]], d: Rows) -> tuple[Weights, Biases, list[Rows]]:
+    weights, values = kept
+    d_weights: Weights = ()
+    d_biases: Biases = ()
+    d_above = [d]
+    for depth, (weight, below) in reversed(list(enumerate(zip(weights, values, strict=True)))):
+        d_weights = (jnp.stack([jnp.stack([jnp.sum(v * da, axis=0) for da in d_above]) for v in below]), *d_weights)
+        d_biases = (jnp.stack([jnp.sum(da, axis=0) for da in d_above]), *d_biases)
+        d_below = [sum((w * da for w, da in zip(row, d_above, strict=True))) for row in weight]
+        if depth > 0:  # what LReLU hands on has the sign of what it got
+            d_below = [jnp.where(v >= 0, dv, 0.1 * dv) for v, dv in zip(below, d_below, strict=True)]
+        d_above = d_below
+    return d_weights, d_biases, d_above
+
+
+small_mlps.defvjp(_small_mlps, _small_mlps_gradient)

@@ -7,12 +7,13 @@ own number, so a run that is resumed from the end of any epoch goes on exactly a
 import ctypes
 import hashlib
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from laddernet import checkpoint
@@ -43,7 +43,7 @@ from laddernet.models import Model, find
 from laddernet.noise import permutations
 
 # What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
-REVISION = 4
+REVISION = 5
 
 Record = dict[str, Any]
 
@@ -210,7 +210,9 @@ class Packed(eqx.Module):
 
     large: Ladder
     small: Float[Array | np.ndarray, " small"]
-    sizes: tuple[int, ...] = eqx.field(static=True)
+    sizes: tuple[int, ...] = eqx.field(static=True)  # of the network's layers
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)  # of the small arrays
+    structure: jax.tree_util.PyTreeDef = eqx.field(static=True)  # of a network that has none but them
 
 
 State = tuple[Packed, optax.OptState]
@@ -257,7 +259,7 @@ def run_epoch(
 
     def draw(key: PRNGKeyArray) -> Noise:
         def normal() -> Noise:
-            return draw_noise(ladder.model, ladder.sizes, sum(batches), key=key)
+            return draw_noise(state[0].large.model, state[0].sizes, sum(batches), key=key)
 
         def zero() -> Noise:
             return [n and jnp.zeros(n.shape) for n in jax.eval_shape(normal)]
@@ -295,8 +297,7 @@ def run_epoch(
             )
         return (weights, adam), costs
 
-    ladder = unpack(state[0])
-    decaying = pack(_is_matrix(ladder))
+    decaying = _decaying(state[0])
     step_keys = jax.random.split(noise_key, len(rates))
     state, costs = jax.lax.scan(step, state, (*order, step_keys, rates))
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves(state)]))
@@ -305,22 +306,20 @@ def run_epoch(
 
 def pack(ladder: Ladder) -> Packed:
     large, small = eqx.partition(ladder, _is_large)
-    return Packed(large, ravel_pytree(small)[0], ladder.sizes)
+    leaves, structure = jax.tree.flatten(small)
+    flat = jnp.concatenate([leaf.ravel() for leaf in leaves])
+    return Packed(large, flat, ladder.sizes, tuple(leaf.shape for leaf in leaves), structure)
 
 
 def unpack(packed: Packed) -> Ladder:
-    small, structure = _small(packed.large.model, packed.sizes)
-    ends = np.cumsum([leaf.size for leaf in small])
-    parts = [packed.small[end - leaf.size : end].reshape(leaf.shape) for leaf, end in zip(small, ends, strict=True)]
-    ladder: Ladder = eqx.combine(packed.large, jax.tree.unflatten(structure, parts))
+    lengths = [math.prod(shape) for shape in packed.shapes]
+    if isinstance(packed.small, np.ndarray):
+        parts: Sequence[Any] = np.split(packed.small, np.cumsum(lengths[:-1]))
+    else:
+        parts = jax.lax.split(packed.small, lengths)  # one operation, where a slice for each would take long to trace
+    leaves = [part.reshape(shape) for part, shape in zip(parts, packed.shapes, strict=True)]
+    ladder: Ladder = eqx.combine(packed.large, jax.tree.unflatten(packed.structure, leaves))
     return ladder
-
-
-@cache
-def _small(model: Model, sizes: tuple[int, ...]) -> tuple[list[jax.ShapeDtypeStruct], Any]:
-    """The shapes of a network's small parameters, and where they belong; a tenth of a second to find out."""
-    shapes = jax.eval_shape(lambda: Ladder(model, sizes, key=jax.random.key(0)))
-    return jax.tree.flatten(eqx.filter(shapes, _is_large, inverse=True))
 
 
 def ladder_of(state: State) -> Ladder:
@@ -333,17 +332,22 @@ def _is_large(leaf: Any) -> bool:
     return bool(leaf.size >= 2**15)
 
 
-def _is_matrix(ladder: Ladder) -> Ladder:
-    """One in the place of each element of W and V, zero in that of every other."""
+def _decaying(packed: Packed) -> Packed:
+    """One in the place of each element of W and V, zero in that of every other; one number stands for a large array."""
 
-    def mark(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
-        zeros: EncoderLayer | DecoderLayer = jax.tree.map(jnp.zeros_like, layer)
-        if isinstance(zeros, EncoderLayer):
-            return replace(zeros, W=jnp.ones_like(zeros.W))
-        return zeros if zeros.V is None else replace(zeros, V=jnp.ones_like(zeros.V))
+    def marked(part: Ladder) -> Ladder:
+        def mark(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
+            matrix = "W" if isinstance(layer, EncoderLayer) else "V"
+            zeros: EncoderLayer | DecoderLayer = jax.tree.map(np.zeros_like, layer)
+            return replace(zeros, **{matrix: jax.tree.map(np.ones_like, getattr(layer, matrix))})
 
-    marked: Ladder = jax.tree.map(mark, ladder, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
-    return marked
+        marks: Ladder = jax.tree.map(mark, part, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
+        return marks
+
+    large = jax.tree.map(lambda leaf: np.zeros((), leaf.dtype), packed.large)
+    small = jax.tree.unflatten(packed.structure, [np.zeros(shape, packed.small.dtype) for shape in packed.shapes])
+    flat = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(marked(small))])
+    return replace(packed, large=marked(large), small=flat)
 
 
 def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: int) -> Int[Array, " count"]:

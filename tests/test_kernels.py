@@ -1,6 +1,7 @@
 """Derivatives written by hand against those that JAX finds of the plain formula, in float64."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from laddernet.kernels import scaled_relu, split_groups, standardise, standardise_groups
+from laddernet.kernels import scaled_relu, small_mlps, split_groups, standardise, standardise_groups
 from laddernet.network import EPSILON
 
 
@@ -43,7 +44,7 @@ def both_gradients(f: Callable[..., Any], plain: Callable[..., Any], *inputs: An
 
     arguments = tuple(range(len(inputs)))
     ours, expected = (jax.grad(weighted(g), arguments)(*inputs) for g in (f, plain))
-    for one, other in zip(ours, expected, strict=True):
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
@@ -85,3 +86,19 @@ def test_scaled_relu() -> None:
 
 def test_scaled_relu_with_a_negative_gamma() -> None:
     both_gradients(scaled_relu, plain_relu, normal(6, 4), -1 - normal(4) ** 2, normal(4))
+
+
+@pytest.mark.parametrize("hidden", [(), (4,), (2, 3, 2)])
+def test_small_mlps(hidden: tuple[int, ...]) -> None:
+    def plain(weights: Any, biases: Any, inputs: Any) -> Any:
+        a = jnp.stack(inputs)
+        for depth, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+            a = jax.nn.leaky_relu(a, 0.1) if depth > 0 else a
+            a = jnp.einsum("iou,iru->oru", weight, a) + bias[:, None]
+        return a[0]
+
+    rng = np.random.default_rng(2)
+    shapes = [(*pair, 5) for pair in pairwise((3, *hidden, 1))]
+    weights = tuple(rng.normal(size=shape) for shape in shapes)
+    biases = tuple(rng.normal(size=shape[1:]) for shape in shapes)
+    both_gradients(small_mlps, plain, weights, biases, [rng.normal(size=(7, 5)) for _ in range(3)])
