@@ -13,12 +13,12 @@ from itertools import accumulate, pairwise
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
 from laddernet.kernels import Rows, scaled_relu, split_groups, standardise, standardise_groups
 from laddernet.models import Model
-from laddernet.noise import normal
+from laddernet.noise import normal, normal_pairs
 
 PAPER_HIDDEN = (1000, 500, 250, 250, 250)
 
@@ -82,10 +82,16 @@ def _weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, int]]) -> list[Float
     return [flat.reshape(shape) / shape[0] ** 0.5 for flat, shape in zip(drawn, shapes, strict=True)]
 
 
-def draw_noise(model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray) -> Noise:
-    """Standard normal noise for the layers at which the model has any."""
+def draw_noise(
+    model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray, wanted: Bool[ArrayLike, ""] = True
+) -> Noise:
+    """Standard normal noise for the layers at which the model has any; zeros if none is ``wanted``."""
     noisy = {"nowhere": (), "input": sizes[:1], "everywhere": sizes}[model.noise]
-    columns = normal(key, (rows, sum(noisy)))
+    half = (-(-rows // 2), sum(noisy))
+    # What a conditional returns is computed once; XLA would draw the same numbers again in each loop that uses them.
+    # And a run without noise draws none.
+    pairs = jax.lax.cond(wanted, lambda: normal_pairs(key, half), lambda: jnp.zeros(half, jnp.complex64))
+    columns = jnp.concatenate([pairs.real, pairs.imag])[:rows]
     ends = [sum(noisy[: l + 1]) for l in range(len(noisy))]
     drawn = [columns[:, end - n : end] for n, end in zip(noisy, ends, strict=True)]
     return [*drawn, *[None] * (len(sizes) - len(noisy))]

@@ -32,7 +32,6 @@ from laddernet.ladder import (
     DecoderLayer,
     EncoderLayer,
     Ladder,
-    Noise,
     Statistics,
     draw_noise,
     forward,
@@ -43,7 +42,7 @@ from laddernet.models import Model, find
 from laddernet.noise import permutations
 
 # What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
-REVISION = 5
+REVISION = 6
 
 Record = dict[str, Any]
 
@@ -247,6 +246,7 @@ def run_epoch(
     ``starts`` says where in its stream of shuffled passes each group of rows goes on; None: the rows are taken as they
     come, each once.
     """
+    model, sizes = state[0].large.model, state[0].sizes
     x_labelled, y_labelled, x_unlabelled = rows
     order_key, noise_key = keys
     counts = [len(rates) * batch for batch in batches]
@@ -257,23 +257,11 @@ def run_epoch(
         order = [row_stream(jax.random.fold_in(order_key, g), n, count, *start) for g, (n, count, start) in streams]
     order = [taken.reshape(-1, batch) for taken, batch in zip(order, batches, strict=True)]
 
-    def draw(key: PRNGKeyArray) -> Noise:
-        def normal() -> Noise:
-            return draw_noise(state[0].large.model, state[0].sizes, sum(batches), key=key)
-
-        def zero() -> Noise:
-            return [n and jnp.zeros(n.shape) for n in jax.eval_shape(normal)]
-
-        # What a conditional returns is computed once; XLA would draw the same numbers again in each loop that uses
-        # them. And a run without noise draws none.
-        noise: Noise = jax.lax.cond(jnp.any(noise_std > 0), normal, zero)
-        return noise
-
     def step(state: tuple[Packed, Any], inputs: Any) -> tuple[tuple[Packed, Any], Float[Array, " costs"]]:
         weights, adam = state
         i, j, key, rate = inputs
         with jax.named_scope("noise"):
-            noise = draw(key)
+            noise = draw_noise(model, sizes, sum(batches), key=key, wanted=jnp.any(noise_std > 0))
         labelled = [None if n is None else n[: batches[0]] for n in noise]
         unlabelled = [None if n is None else n[batches[0] :] for n in noise]
 

@@ -13,15 +13,17 @@ from scipy import stats
 from laddernet import noise
 from laddernet.ladder import draw_noise
 from laddernet.models import find
-from laddernet.noise import normal, permutations
+from laddernet.noise import normal, normal_pairs, permutations
 
 KEY = jax.random.key(2016)
 draw = jax.jit(normal, static_argnums=1)
 
 
 @pytest.fixture(scope="module")
-def million() -> np.ndarray:
-    return np.asarray(draw(KEY, (1000, 2000))).astype(np.float64)
+def millions() -> np.ndarray:
+    """Two of them, the second made of the same words as the first."""
+    pairs = np.asarray(jax.jit(normal_pairs, static_argnums=1)(KEY, (500, 2000)))
+    return np.concatenate([pairs.real, pairs.imag]).astype(np.float64)
 
 
 def rotate(word: Any, turn: int) -> Any:
@@ -53,45 +55,45 @@ def test_the_words_are_those_of_threefry(
     assert expected is None or (int(a), int(b)) == expected
 
 
-def test_a_number_is_box_and_mullers_of_its_two_words(million: np.ndarray) -> None:
-    first, second = (
-        np.asarray(word).astype(np.float64)
-        for word in noise._threefry(jax.random.key_data(KEY), jnp.arange(million.size, dtype=jnp.uint32), jnp.uint32(0))
-    )
+def test_two_numbers_are_box_and_mullers_of_two_words(millions: np.ndarray) -> None:
+    position = jnp.arange(millions.size // 2, dtype=jnp.uint32)
+    words = noise._threefry(jax.random.key_data(KEY), position, jnp.uint32(0))
+    first, second = (np.asarray(word).astype(np.float64) for word in words)
     radius = np.sqrt(-2 * np.log((first // 512 + 0.5) / 2**23))
-    expected = radius * np.cos(2 * np.pi * second / 2**32)
-    np.testing.assert_allclose(million.ravel(), expected, atol=2e-6)
+    angle = 2 * np.pi * second / 2**32
+    expected = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    np.testing.assert_allclose(millions.ravel(), expected, atol=2e-6)
 
 
-def test_moments_are_those_of_the_normal_distribution(million: np.ndarray) -> None:
-    x = million.ravel()
+def test_moments_are_those_of_the_normal_distribution(millions: np.ndarray) -> None:
+    x = millions.ravel()
     for power, moment in enumerate([0, 1, 0, 3, 0, 15], start=1):
         spread = np.sqrt((stats.norm.moment(2 * power) - moment**2) / x.size)
         assert abs(np.mean(x**power) - moment) < 4 * spread, power
 
 
-def test_the_distribution_is_normal_far_into_the_tails(million: np.ndarray) -> None:
-    x = million.ravel()
+def test_the_distribution_is_normal_far_into_the_tails(millions: np.ndarray) -> None:
+    x = millions.ravel()
     assert stats.kstest(x, "norm").pvalue > 1e-3
     for bound in (2.0, 3.0, 4.0, 4.5):
         for beyond in (np.sum(x > bound), np.sum(x < -bound)):
             assert stats.binomtest(int(beyond), x.size, stats.norm.sf(bound)).pvalue > 1e-4, bound
 
 
-def test_draws_of_neighbouring_steps_layers_rows_and_seeds_are_independent(million: np.ndarray) -> None:
+def test_draws_of_neighbouring_steps_layers_rows_and_seeds_are_independent(millions: np.ndarray) -> None:
     n = 100_000
     seeds = [jax.random.key(seed) for seed in range(4)]
     steps = list(jax.random.split(seeds[0], 4))
     streams = [np.asarray(draw(key, (n,))).astype(np.float64) for key in [*seeds, *steps]]
-    streams += [million[:500].ravel()[:n], million[500:].ravel()[:n], million[:, ::2].ravel()[:n]]
-    streams += [million.ravel()[lag : lag + n] for lag in (1, 2, 2000)]
+    streams += [millions[:500].ravel()[:n], millions[500:].ravel()[:n], millions[:, ::2].ravel()[:n]]
+    streams += [millions.ravel()[lag : lag + n] for lag in (1, 2, 2000)]
     for transform in (lambda x: x, np.square, np.abs):  # what is uncorrelated need not be independent
         correlation = np.corrcoef([transform(stream) for stream in streams])
         correlation[8, 11:] = correlation[11:, 8] = 0  # the same numbers, moved along: see below
         off = correlation[~np.eye(len(streams), dtype=bool)]
         assert np.abs(off).max() < 4.5 / np.sqrt(n)
-    for lag in (1, 2, 784, 2000):
-        x = million.ravel()
+    for lag in (1, 2, 784, 2000, millions.size // 2):
+        x = millions.ravel()
         for transform in (lambda x: x, np.square):
             assert abs(np.corrcoef(transform(x[:-lag]), transform(x[lag:]))[0, 1]) < 4.5 / np.sqrt(x.size)
 
@@ -115,6 +117,20 @@ def test_every_draw_is_finite_and_repeatable(seed: int, units: int) -> None:
 
 def test_a_draw_depends_on_key_and_position_alone() -> None:
     np.testing.assert_array_equal(draw(KEY, (6, 4)).ravel()[:12], draw(KEY, (12,)))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 6])
+def test_rows_of_noise_share_no_number_whether_even_or_odd(rows: int) -> None:
+    (drawn,) = draw_noise(find("vanilla"), (7,), rows, key=KEY)
+    assert drawn is not None
+    assert drawn.shape == (rows, 7)
+    assert len(np.unique(drawn)) == 7 * rows
+
+
+def test_noise_that_nobody_wants_is_zero() -> None:
+    for layer in draw_noise(find("vanilla"), (3, 2), 4, key=KEY, wanted=False):
+        assert layer is not None
+        assert not np.any(layer)
 
 
 @pytest.mark.parametrize("first", [0, 2**32 - 512, 2**32 - 1])

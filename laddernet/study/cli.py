@@ -18,7 +18,7 @@ from laddernet.data import load
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.models import find
-from laddernet.settings import recipe_named
+from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.executors import Executor, LocalExecutor
 from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, whole_numbers
@@ -36,7 +36,10 @@ _err = Console(stderr=True)
 _STORE = "Where runs are recorded: a file, or a postgresql:// address that several drivers share. [default: in --out]"
 _STORAGE = "With ray: a folder that all nodes share or an fsspec address, for the runs' files. [default: --out]"
 
-RECIPE = "How to train: 'paper' (150 epochs, the published schedule), or 'quick' (30 faster ones)."
+RECIPE = (
+    f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), or 'quick' "
+    f"({RECIPES['quick'].epochs}, larger steps)."
+)
 TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
 
 
