@@ -38,12 +38,30 @@ class Defaults:
     noise: float
     recon_weights: tuple[float, float, float]
     weight_decay: float
+    label_smoothing: float
     n_networks: int
+    linear_share: float
 
 
 # By scaling: of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1.
-_ALIKE = Defaults(hidden=(256, 128), noise=0.2, recon_weights=(2000.0, 0.5, 0.05), weight_decay=0.2, n_networks=1)
-_UNLIKE = Defaults(hidden=(64, 32), noise=0.3, recon_weights=(200.0, 0.5, 0.05), weight_decay=0.5, n_networks=4)
+_ALIKE = Defaults(
+    hidden=(256, 128),
+    noise=0.2,
+    recon_weights=(2000.0, 0.5, 0.05),
+    weight_decay=0.2,
+    label_smoothing=0.0,
+    n_networks=1,
+    linear_share=0.0,
+)
+_UNLIKE = Defaults(
+    hidden=(64, 32),
+    noise=0.3,
+    recon_weights=(200.0, 0.5, 0.05),
+    weight_decay=0.5,
+    label_smoothing=0.5,
+    n_networks=4,
+    linear_share=0.25,
+)
 DEFAULTS = {"range": _ALIKE, "columns": _UNLIKE, "none": _UNLIKE}
 
 
@@ -78,8 +96,13 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     batch_size : rows of a step, of unlabelled and of labelled ones each.
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
         None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
+    label_smoothing : how often, from 0 to 1, a label is taken for one of all classes instead: labels are not learned
+        by heart. None: 0.5, or 0 if the columns are scaled by that range.
     n_networks : how many networks to train, from different initial values; the mean of their logits decides.
         None: 4, or 1 if the columns are scaled by that range.
+    linear_share : from 0 to 1, the share in that decision of one more network, which has no hidden layers, reconstructs
+        nothing, and so draws straight borders by the labels alone. None: 0.25, or 0 (no such network) if the columns are
+        scaled by that range.
     class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
     early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
         stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
@@ -125,7 +148,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         batch_size: int = 100,
         learning_rate: float = 0.02,
         weight_decay: float | None = None,
+        label_smoothing: float | None = None,
         n_networks: int | None = None,
+        linear_share: float | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
@@ -148,7 +173,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
         self.n_networks = n_networks
+        self.linear_share = linear_share
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -178,33 +205,37 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if self.scale not in SCALINGS:
             raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
         how, scaling = find_scaling(x, self.scale)
-        job, networks = self._job(x.shape[0], asdict(defaults(how, len(labelled) / len(self.classes_))))
-        seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=networks)]
-        starts: Sequence[Any] = [None] * networks
+        jobs, shares = self._jobs(x.shape[0], asdict(defaults(how, len(labelled) / len(self.classes_))))
+        seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=len(jobs))]
+        starts: Sequence[Any] = [None] * len(jobs)
         if before is not None:
-            starts = self._starts(before, job, networks)
+            starts = self._starts(before, jobs)
             scaling = before["network_"].scaling
         labelled, held_out = self._held_out(labelled, codes, seeds[0])
-        seen = np.arange(x.shape[0]) if job.model.combinator else labelled  # as in `training.train`
+        seen = np.arange(x.shape[0]) if jobs[0].model.combinator else labelled  # as in `training.train`
         if len(seen) > _STATISTICS_ROWS:
             seen = np.sort(np.random.default_rng(seeds[0]).choice(seen, _STATISTICS_ROWS, replace=False))
         table = Table(x, scaling, labelled, codes[labelled], self._probabilities(codes[labelled]))
         learned, history, taken = [], [], 0
-        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, networks * job.steps) as shown:
-            for number, (seed, start) in enumerate(zip(seeds, starts, strict=True)):
-                tell = partial(shown, number * job.steps)
+        steps = jobs[0].steps
+        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, len(jobs) * steps) as shown:
+            for number, (job, seed, start) in enumerate(zip(jobs, seeds, starts, strict=True)):
+                tell = partial(shown, number * steps)
                 watch = _Watch(self.n_iter_no_change, table, seen, held_out, codes[held_out], tell)
                 ladder = train(job, table, seed, start=start, on_chunk=watch.hear)
                 learned.append(watch.best or _parameters(ladder, table.bring(seen)))
                 history += [{"network": number, **record} for record in watch.history]
                 taken += watch.history[-1]["step"]
-        self._networks, self.history_, self.n_steps_ = learned, history, taken
-        self.network_ = join([_folded(arrays, scaling) for arrays in learned])
-        self.noise_, self.recon_weights_ = job.noise, job.recon_weights
+        self._networks, self._shares, self.history_, self.n_steps_ = learned, shares, history, taken
+        self.network_ = join([_folded(arrays, scaling) for arrays in learned], shares)
+        self.noise_, self.recon_weights_ = jobs[0].noise, jobs[0].recon_weights
         return self
 
-    def _job(self, rows: int, suiting: dict[str, Any]) -> tuple[Any, int]:
-        """What is to be trained, how often; every parameter is checked, and for None there is what suits the table."""
+    def _jobs(self, rows: int, suiting: dict[str, Any]) -> tuple[list[Any], list[float]]:
+        """The networks to be trained, and the share of each in what they decide.
+
+        Every parameter is checked, and for None there is what suits the table.
+        """
         from laddernet.settings import by_layer
         from laddernet.stream import Job
 
@@ -223,6 +254,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             value = chosen[name] if name in chosen else getattr(self, name)
             if not (math.isfinite(value) and value >= 0 and (value > 0 or least != "above 0")):
                 raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
+        for name in ("label_smoothing", "linear_share"):
+            if not 0 <= chosen[name] < 1:
+                raise InputError(f"{name} is {chosen[name]!r}; it must be 0 or more, and less than 1.")
         layers = len(hidden) + 2
         passes = None if self.epochs is None else self.epochs * math.ceil(rows / self.batch_size)
         job = Job(
@@ -239,10 +273,21 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             steps=passes or self.max_steps or min(max(rows, _FEWEST_STEPS), _MOST_STEPS),
             batch_size=self.batch_size,
             labelled_batch_size=self.batch_size,
+            label_smoothing=chosen["label_smoothing"],
         )
-        return job, int(chosen["n_networks"])
+        networks, share = int(chosen["n_networks"]), chosen["linear_share"]
+        jobs, shares = [job] * networks, [(1 - share) / networks] * networks
+        if share:
+            linear = replace(
+                job,
+                sizes=(job.sizes[0], job.sizes[-1]),
+                noise=(job.noise[0], job.noise[-1]),
+                recon_weights=(0.0, 0.0),
+            )
+            jobs, shares = [*jobs, linear], [*shares, share]
+        return jobs, shares
 
-    def _starts(self, before: dict[str, Any], job: Any, networks: int) -> list[Any]:
+    def _starts(self, before: dict[str, Any], jobs: Sequence[Any]) -> list[Any]:
         """The networks of the last fit, on which this one goes on."""
         from laddernet.checkpoint import from_named_arrays
         from laddernet.stream import template
@@ -252,16 +297,18 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
                 f"The last fit was for the classes {before['classes_'].tolist()}, this one is for "
                 f"{self.classes_.tolist()}; with warm_start=True they must be the same."
             )
-        if len(before["_networks"]) != networks:
+        if len(before["_networks"]) != len(jobs):
             raise InputError(
-                f"The last fit trained {len(before['_networks'])} networks, this one is to train {networks}; with "
-                "warm_start=True n_networks must be the same."
+                f"The last fit trained {len(before['_networks'])} networks, this one is to train {len(jobs)}; with "
+                "warm_start=True n_networks must be the same, and linear_share above 0 in both or in neither."
             )
         learned = [
             {name: array for name, array in arrays.items() if not name.startswith("statistics.")}
             for arrays in before["_networks"]
         ]
-        return [from_named_arrays(template(job), arrays, "The last fit") for arrays in learned]
+        return [
+            from_named_arrays(template(job), arrays, "The last fit") for job, arrays in zip(jobs, learned, strict=True)
+        ]
 
     def _held_out(self, labelled: np.ndarray, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The labelled rows to learn from, and those by which to stop."""
@@ -370,6 +417,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
             "bound": scaling.bound,
             "networks": len(self._networks),
+            "shares": self._shares,
             "n_steps": self.n_steps_,
             "noise": list(self.noise_),
             "recon_weights": list(self.recon_weights_),
@@ -391,7 +439,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made.history_ = about["history"]
         scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], about.get("bound"))  # None before format 2
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(about["networks"])]
-        made.network_ = join([_folded(network, scaling) for network in made._networks])
+        equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
+        made._shares = about.get("shares", equal)
+        made.network_ = join([_folded(network, scaling) for network in made._networks], made._shares)
         return made
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:

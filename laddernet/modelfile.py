@@ -16,7 +16,7 @@ import safetensors.numpy
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic
 
-FORMAT = 2  # raised when files are written that this reader would not understand; older ones stay readable
+FORMAT = 3  # raised when files are written that this reader would not understand; older ones stay readable
 _KIND, _ABOUT, _CHECK = "laddernet", "about", "sha256"
 
 Arrays = dict[str, np.ndarray]

@@ -91,18 +91,35 @@ def fold(
     return Network(scaling, tuple(weights), tuple(biases))
 
 
-def join(networks: Sequence[Network]) -> Network:
-    """One network whose logits are the mean of those of several: they lie side by side up to the top.
+def join(networks: Sequence[Network], shares: Sequence[float]) -> Network:
+    """One network whose logits are those of several, each multiplied by its share: they lie side by side up to the top.
 
-    Hidden layers are concatenated, in the order of the networks; all must have the same scaling and sizes.
+    Hidden layers are concatenated, in the order of the networks; all must have the same scaling.
     """
-    if len(networks) == 1:
-        return networks[0]
-    W = list(zip(*(network.weights for network in networks), strict=True))
-    b = list(zip(*(network.biases for network in networks), strict=True))
-    weights = [np.hstack(W[0]), *(block_diag(*w) for w in W[1:-1]), np.vstack(W[-1]) / np.float32(len(networks))]
-    biases = [*(np.concatenate(bias) for bias in b[:-1]), np.mean(b[-1], axis=0)]
+    depth = max(len(network.weights) for network in networks)
+    deep = [_deepened(network, depth) for network in networks]
+    W = list(zip(*(network.weights for network in deep), strict=True))
+    b = list(zip(*(network.biases for network in deep), strict=True))
+    top = np.vstack([np.float32(share) * w for share, w in zip(shares, W[-1], strict=True)])
+    total = sum(np.float32(share) * bias for share, bias in zip(shares, b[-1], strict=True))
+    weights = [np.hstack(W[0]), *(block_diag(*w) for w in W[1:-1]), top]
+    biases = [*(np.concatenate(bias) for bias in b[:-1]), total]
     return Network(networks[0].scaling, tuple(weights), tuple(biases))
+
+
+def _deepened(network: Network, depth: int) -> Network:
+    """The same logits from more layers: their positive and negative parts, which ReLU leaves as they are, go up."""
+    more = depth - len(network.weights)
+    if not more:
+        return network
+    *W, W_top = network.weights
+    *b, b_top = network.biases
+    one = np.eye(W_top.shape[1], dtype=np.float32)
+    parts = np.hstack([one, -one])
+    passed = [np.eye(parts.shape[1], dtype=np.float32)] * (more - 1)
+    weights = (*W, W_top @ parts, *passed, parts.T)
+    biases = (*b, b_top @ parts, *(np.zeros(w.shape[1], np.float32) for w in (*passed, parts.T)))
+    return Network(network.scaling, weights, biases)
 
 
 def statistics(

@@ -44,6 +44,7 @@ class Job:
     steps: int
     batch_size: int  # unlabelled rows of a step
     labelled_batch_size: int
+    label_smoothing: float = 0.0  # how often a label is taken for any class
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,13 @@ def _gather(job: Job, table: Table, rng: np.random.Generator) -> Iterator[Any]:
         else:
             drawn = rng.choice(len(table.labelled), CHUNK * job.labelled_batch_size, p=table.probabilities)
         x_labelled = table.bring(table.labelled[drawn])
+        codes = table.codes[drawn]
+        if job.label_smoothing:
+            # In the mean over steps that is label smoothing, and the compiled program need not know.
+            other = rng.integers(job.sizes[-1], size=len(codes), dtype=codes.dtype)
+            codes = np.where(rng.random(len(codes)) < job.label_smoothing, other, codes)
         x_unlabelled = table.bring(unlabelled(CHUNK * job.batch_size))
-        yield x_labelled, table.codes[drawn], x_unlabelled
+        yield x_labelled, codes, x_unlabelled
 
 
 def _passes(n: int, rng: np.random.Generator) -> Callable[[int], np.ndarray]:

@@ -41,7 +41,9 @@ SETTINGS: dict[str, Any] = {
     "hidden": (8,),
     "recon_weights": (10.0, 1.0, 0.1),
     "max_steps": 256,
+    "label_smoothing": 0.0,
     "n_networks": 1,
+    "linear_share": 0.0,
     "random_state": 0,
 }
 
@@ -67,8 +69,8 @@ def fitted() -> LadderClassifier:
 
 @cache
 def three() -> LadderClassifier:
-    """Three networks. Not to be changed."""
-    return fit(n_networks=3, hidden=(8, 4), recon_weights=1.0)
+    """Three networks, the last of them without hidden layers. Not to be changed."""
+    return fit(n_networks=2, linear_share=0.4, hidden=(8, 4), recon_weights=1.0)
 
 
 @cache
@@ -147,20 +149,29 @@ def test_tables_with_other_numbers_of_rows_share_what_was_compiled() -> None:
     assert training.run_epoch._cache_size() == before
 
 
-def test_several_networks_decide_by_the_mean_of_their_logits() -> None:
+def test_several_networks_decide_by_their_logits_each_with_its_share() -> None:
     logits = []
-    for held in three()._networks:
+    for held, depth in zip(three()._networks, (3, 3, 1), strict=True):
         encoder = [
-            {name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in range(3)
+            {name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in range(depth)
         ]
         logits.append(np.log(reference.predict({"encoder": encoder}, scaled(), scaled())))
     assert np.abs(logits[0] - logits[1]).max() > 0.1
-    mean = np.mean(logits, axis=0)  # logarithms of probabilities are logits but for a number that all classes share
+    # Logarithms of probabilities are logits but for a number that all classes share.
+    mean = np.average(logits, axis=0, weights=[0.3, 0.3, 0.4])
     expected = np.exp(mean) / np.exp(mean).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(three().predict_proba(X), expected, atol=2e-5)
-    assert three().transform(X).shape == (150, 3 * 4)
+    assert three().transform(X).shape == (150, 2 * 4 + 2 * 3)  # of the last one both signs of its logits
     assert three().n_steps_ == 3 * 256
     assert [record["network"] for record in three().history_] == [0] * 8 + [1] * 8 + [2] * 8
+
+
+def test_smoothed_labels_are_learned_less_by_heart() -> None:
+    """Labels that are read as any of three classes once in two times are right two times in three."""
+    sure = fit(y=TRUTH).predict_proba(X)[np.arange(150), TRUTH]
+    smooth = fit(y=TRUTH, label_smoothing=0.5).predict_proba(X)[np.arange(150), TRUTH]
+    assert np.median(sure) > 0.95
+    assert np.median(smooth) == pytest.approx(2 / 3, abs=0.07)
 
 
 def test_the_first_of_several_networks_is_the_one_that_would_be_alone() -> None:
@@ -170,16 +181,20 @@ def test_the_first_of_several_networks_is_the_one_that_would_be_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "scale", "noise", "networks", "hidden"),
-    [(4, "columns", 0.3, 4, (64, 32)), (48, "columns", 0.15, 4, (64, 32)), (48, "range", 0.2, 1, (256, 128))],
+    ("labels", "scale", "noise", "shares", "hidden"),
+    [
+        (4, "columns", 0.3, [0.1875] * 4 + [0.25], (64, 32)),
+        (48, "columns", 0.15, [0.1875] * 4 + [0.25], (64, 32)),
+        (48, "range", 0.2, [1], (256, 128)),
+    ],
 )
 def test_defaults_suit_the_scale_and_the_labels(
-    labels: int, scale: str, noise: float, networks: int, hidden: tuple[int, ...]
+    labels: int, scale: str, noise: float, shares: list[float], hidden: tuple[int, ...]
 ) -> None:
     made = LadderClassifier(scale=scale, max_steps=1, random_state=0).fit(X, few(labels))
     assert made.noise_ == pytest.approx((noise,) * 4)
-    assert len(made._networks) == networks
-    assert tuple(len(layer) for layer in made.network_.biases[:-1]) == tuple(networks * n for n in hidden)
+    assert made._shares == pytest.approx(shares)
+    assert made._networks[0]["encoder.1.W"].shape == hidden
 
 
 def test_the_history_tells_steps_rates_and_costs() -> None:
@@ -223,11 +238,12 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
     assert warm.history_[0]["cost"] < first / 2
     with pytest.raises(InputError, match=r"The last fit was for the classes \[0, 1, 2\], this one is for \[0, 1\]"):
         warm.fit(X[:100], TRUTH[:100])
-    two = fit(warm_start=True, n_networks=2).set_params(n_networks=3)
-    with pytest.raises(
-        InputError, match="The last fit trained 2 networks, this one is to train 3; with warm_start=True"
-    ):
-        two.fit(X, few())
+    for changed in ({"n_networks": 3}, {"linear_share": 0.5}):
+        two = fit(warm_start=True, n_networks=2).set_params(**changed)
+        with pytest.raises(
+            InputError, match="The last fit trained 2 networks, this one is to train 3; with warm_start=True"
+        ):
+            two.fit(X, few())
 
 
 @pytest.mark.parametrize(
@@ -363,6 +379,8 @@ def test_integers_and_float32_will_do() -> None:
         ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be a finite number above 0."),
         ({"weight_decay": float("nan")}, "weight_decay is nan; it must be a finite number 0 or more."),
         ({"n_networks": 0}, "n_networks is 0; it must be a whole number, 1 or more."),
+        ({"linear_share": 1}, "linear_share is 1; it must be 0 or more, and less than 1."),
+        ({"label_smoothing": -0.1}, "label_smoothing is -0.1; it must be 0 or more, and less than 1."),
         ({"noise": (0.1, 0.2, 0.3, 0.4)}, "noise has 4 values; give 1, 2 or 3 (layers 0 to 2)."),
         ({"recon_weights": -1}, "recon_weights is -1; every value must be a finite number, 0 or more."),
         ({"scale": "log"}, "scale is 'log'; give one of 'auto', 'columns', 'range', 'none'."),
@@ -438,7 +456,7 @@ def test_a_file_holds_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_file_can_go_on_learning(tmp_path: Path) -> None:
-    warm = fit(warm_start=True, n_networks=2)
+    warm = fit(warm_start=True, n_networks=2, linear_share=0.5)
     warm.save(tmp_path / "model")
     held = LadderClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(held.fit(X, few()).predict_proba(X), warm.fit(X, few()).predict_proba(X))
@@ -470,13 +488,13 @@ def test_files_that_will_not_do_are_refused(tmp_path: Path) -> None:
         LadderClassifier.load(tmp_path / "absent")
 
 
-def test_a_file_of_the_first_format_which_knew_no_bound_still_loads(tmp_path: Path) -> None:
+def test_a_file_of_the_first_format_which_knew_no_bound_and_no_shares_still_loads(tmp_path: Path) -> None:
     arrays, about = by_range().state()
     modelfile.write(
         tmp_path / "model",
         "classifier",
         arrays,
-        {**{name: v for name, v in about.items() if name != "bound"}, "format": 1},
+        {**{name: v for name, v in about.items() if name not in ("bound", "shares")}, "format": 1},
     )
     assert np.array_equal(LadderClassifier.load(tmp_path / "model").predict_proba(X), by_range().predict_proba(X))
 

@@ -548,13 +548,20 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
     assert about["network"]["sizes"] == [11, 8, 2]
     # By hand: weights up and down, γ and β above the input, nine a unit in the combinator.
     weights = 11 * 8 + 8 * 2
-    assert about["network"]["networks"] == 2
-    assert about["network"]["parameters"] == 2 * (2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2))
-    assert about["network"]["settings"]["steps"] == 2 * 64
+    linear = 2 * 11 * 2 + 2 * 2 + 9 * (11 + 2)
+    assert (about["network"]["networks"], about["network"]["linear_share"]) == (2, 0.25)
+    assert about["network"]["parameters"] == 2 * (2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2)) + linear
+    assert about["network"]["settings"]["steps"] == 3 * 64
     assert about["estimate"]["sentences"] == printed.out.splitlines()[-2:]
     shown = laddernet("inspect", "clinic.safetensors", cwd=folder).out
     words = " ".join(shown.split())
-    for what in ("vanilla", "2 of 11-8-2, ", "hospital not used one value only", "class (result)", about["sha256"]):
+    for what in (
+        "vanilla",
+        "2 of 11-8-2 and one of 11-2, ",
+        "hospital not used one value only",
+        "class (result)",
+        about["sha256"],
+    ):
         assert what in words
 
 

@@ -281,11 +281,13 @@ def inspect(
         print(json.dumps(about, indent=2, ensure_ascii=False))
         return
     network = about["network"]
+    sizes = network["sizes"]
     several = f"{network['networks']} of " if network["networks"] > 1 else ""
+    linear = f" and one of {sizes[0]}-{sizes[-1]}" if network["linear_share"] else ""
     facts = Lines(box=None, show_header=False)
     for name, value in (
         ("model", f"{network['model']}, saved by laddernet {about['version']}"),
-        ("network", f"{several}{'-'.join(map(str, network['sizes']))}, {network['parameters']:,} parameters"),
+        ("network", f"{several}{'-'.join(map(str, sizes))}{linear}, {network['parameters']:,} parameters"),
         ("training", ", ".join(f"{key} {value}" for key, value in network["settings"].items())),
         ("rows", f"{about['rows']:,}, of which {sum(about['labels'].values()):,} labelled"),
         ("estimate", " ".join(about["estimate"]["sentences"]) if about["estimate"] else "none was made"),

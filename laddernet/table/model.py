@@ -351,8 +351,8 @@ def describe(model: TableModel) -> dict[str, Any]:
     filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
     parameters = {name: held.get("value") for name, held in about["parameters"].items()}
     names = ("batch_size", "learning_rate", "random_state")
-    networks = about["networks"]  # which lie side by side in the hidden layers
-    weights = model.classifier.network_.weights
+    shapes = [fitted[name].shape for name in fitted if name.startswith("networks.0.encoder.") and name.endswith(".W")]
+    deep = sum(f"networks.{number}.encoder.1.W" in fitted for number in range(about["networks"]))
     return {
         "version": model.version,
         "target": model.target,
@@ -365,8 +365,9 @@ def describe(model: TableModel) -> dict[str, Any]:
         "dropped": model.dropped,
         "network": {
             "model": str(model.classifier.model),
-            "networks": networks,
-            "sizes": [weights[0].shape[0], *(w.shape[1] // networks for w in weights[:-1]), weights[-1].shape[1]],
+            "networks": deep,
+            "linear_share": about["shares"][-1] if deep < about["networks"] else 0.0,
+            "sizes": [shapes[0][0], *(units for _, units in shapes)],
             "parameters": sum(a.size for name, a in fitted.items() if ".encoder." in name or ".decoder." in name),
             "settings": {"steps": about["n_steps"], "noise": about["noise"], "recon_weights": about["recon_weights"]}
             | {name: parameters[name] for name in names},
