@@ -101,8 +101,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     n_networks : how many networks to train, from different initial values; the mean of their logits decides.
         None: 4, or 1 if the columns are scaled by that range.
     linear_share : from 0 to 1, the share in that decision of one more network, which has no hidden layers, reconstructs
-        nothing, and so draws straight borders by the labels alone. None: 0.25, or 0 (no such network) if the columns are
-        scaled by that range.
+        nothing, and so draws straight borders by the labels alone. None: 0.25, or 0, which means none, if the
+        columns are scaled by that range.
     class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
     early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
         stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
