@@ -58,23 +58,24 @@ _UNLIKE = Defaults(
     noise=0.3,
     recon_weights=(200.0, 0.5, 0.05),
     weight_decay=0.5,
-    label_smoothing=0.5,
+    label_smoothing=1.0,  # divided by the number of classes
     n_networks=4,
     linear_share=0.25,
 )
 DEFAULTS = {"range": _ALIKE, "columns": _UNLIKE, "none": _UNLIKE}
 
 
-def defaults(scaling: str, labels: float) -> Defaults:
+def defaults(scaling: str, labels: float, classes: int) -> Defaults:
     """What suits a table that is scaled so and has so many labels a class.
 
-    >>> [round(defaults("columns", labels).noise, 2) for labels in (1, 12, 50)]
+    >>> [round(defaults("columns", labels, classes=2).noise, 2) for labels in (1, 12, 50)]
     [0.3, 0.3, 0.15]
     """
     found = DEFAULTS[scaling]
     if scaling == "range":
         return found
-    return replace(found, noise=found.noise * min(1.0, math.sqrt(_FEW_LABELS / labels)))
+    noise = found.noise * min(1.0, math.sqrt(_FEW_LABELS / labels))
+    return replace(found, noise=noise, label_smoothing=found.label_smoothing / classes)
 
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -97,7 +98,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
         None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
     label_smoothing : how often, from 0 to 1, a label is taken for one of all classes instead: labels are not learned
-        by heart. None: 0.5, or 0 if the columns are scaled by that range.
+        by heart. None: one over the number of classes, or 0 if the columns are scaled by that range.
     n_networks : how many networks to train, from different initial values; the mean of their logits decides.
         None: 4, or 1 if the columns are scaled by that range.
     linear_share : from 0 to 1, the share in that decision of one more network, which has no hidden layers, reconstructs
@@ -130,7 +131,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     >>> X, truth = make_moons(400, noise=0.1, random_state=0)
     >>> y = np.full(400, -1)
     >>> y[:20] = truth[:20]
-    >>> classifier = LadderClassifier(random_state=0).fit(X, y)
+    >>> classifier = LadderClassifier(label_smoothing=0, random_state=0).fit(X, y)  # 0: moons are divided cleanly
     >>> bool(classifier.score(X, truth) > 0.95)
     True
     """
@@ -205,7 +206,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if self.scale not in SCALINGS:
             raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
         how, scaling = find_scaling(x, self.scale)
-        jobs, shares = self._jobs(x.shape[0], asdict(defaults(how, len(labelled) / len(self.classes_))))
+        classes = len(self.classes_)
+        jobs, shares = self._jobs(x.shape[0], asdict(defaults(how, len(labelled) / classes, classes)))
         seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=len(jobs))]
         starts: Sequence[Any] = [None] * len(jobs)
         if before is not None:
