@@ -351,7 +351,8 @@ def describe(model: TableModel) -> dict[str, Any]:
     filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
     parameters = {name: held.get("value") for name, held in about["parameters"].items()}
     names = ("batch_size", "learning_rate", "random_state")
-    shapes = [fitted[name].shape for name in fitted if name.startswith("networks.0.encoder.") and name.endswith(".W")]
+    layers = sum(name.startswith("networks.0.encoder.") and name.endswith(".W") for name in fitted)
+    shapes = [fitted[f"networks.0.encoder.{l}.W"].shape for l in range(layers)]  # a file keeps its arrays in any order
     deep = sum(f"networks.{number}.encoder.1.W" in fitted for number in range(about["networks"]))
     return {
         "version": model.version,
