@@ -14,6 +14,7 @@ import pytest
 from ray_cluster import Cluster, cluster  # noqa: F401  (a fixture)
 from support import Finished, contents, laddernet
 
+from laddernet.study import ray_bridge
 from laddernet.study.store import Store
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.search import open_storage
@@ -55,6 +56,26 @@ def test_without_the_token_one_hears_what_to_do(
     is_refused(laddernet(*STUDY, *on_ray, cwd=tmp_path), sentence, tmp_path)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
     is_refused(laddernet(*STUDY, *on_ray, cwd=tmp_path), sentence, tmp_path)
+
+
+def test_what_is_under_way_on_a_node_that_turns_out_unfit_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [{"NodeID": n, "NodeManagerAddress": n, "Alive": True, "Resources": {"CPU": 2.0}} for n in ("bad", "good")]
+    killed: list[str] = []
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(ray_bridge.ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(ray_bridge.ray, "kill", killed.append)
+    pool = ray_bridge.Pool(ray_bridge.Options("", 1, 0, None, str(tmp_path), "", str(tmp_path)), told.append)
+    training = ray_bridge.Member("bad", "training", greeting=None, slot=0, events=object())
+    pool._members = [training, ray_bridge.Member("bad", "idle", None), ray_bridge.Member("good", "other", None)]
+    pool._exclude("bad", "cannot reach the storage")
+    assert killed == ["idle"]
+    assert pool._members[0] is training
+    assert told == [
+        {"slots": 2},
+        {"notice": "Node bad cannot reach the storage. The study goes on without it."},
+    ]
 
 
 def test_a_cluster_out_of_reach_is_one_sentence(tmp_path: Path) -> None:

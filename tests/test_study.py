@@ -22,6 +22,8 @@ from support import digits, laddernet
 
 from laddernet.errors import InputError
 from laddernet.study.cli import _asked
+from laddernet.study.driver import drive
+from laddernet.study.executors import Task
 from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan
 from laddernet.study.status import Status, estimate
 from laddernet.study.store import Store
@@ -200,9 +202,11 @@ def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fre
     assert laddernet("study", "status", "--out", "s", cwd=tmp_path / "one").code == 0  # the address is in study.json
 
 
-def test_a_password_is_not_kept(tmp_path: Path, finished: Path, fresh_schema: sa.URL) -> None:
+@pytest.mark.parametrize("one_word", [False, True])
+def test_a_password_is_not_kept(tmp_path: Path, fresh_schema: sa.URL, one_word: bool) -> None:
     address = fresh_schema.set(password="geheim").render_as_string(hide_password=False)
-    done = laddernet("study", *SMALL, "--models", "baseline", "--seeds", "1", "--store", address, cwd=tmp_path)
+    option = [f"--store={address}"] if one_word else ["--store", address]
+    done = laddernet("study", *SMALL, "--models", "baseline", "--seeds", "1", *option, cwd=tmp_path)
     assert done.code == 0, done.err
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
     assert not kept
@@ -214,14 +218,54 @@ def test_a_run_that_another_process_holds_is_tried_again_not_failed(tmp_path: Pa
     (tmp_path / "r").mkdir()
     with (tmp_path / "r" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert perform(json.loads(json.dumps(task)), lambda record: None)["event"] == "lost"
+        assert perform(json.loads(json.dumps(task)), lambda record: None)["event"] == "busy"
+
+
+class ScriptedExecutor:
+    """Trains nothing: it tells what a test has written down, one list of events after the other."""
+
+    slots = 2
+
+    def __init__(self, script: list[list[tuple[int, dict]]]) -> None:
+        self._script = iter(script)
+
+    def start(self, slot: int, task: Task) -> None:
+        assert slot == 0
+
+    def events(self, timeout: float) -> list[tuple[int, dict]]:
+        return next(self._script)
+
+    def close(self) -> None:
+        pass
+
+
+DONE = {"event": "done", "result": {"test_error": 1.0}, "history": [], "environment": {}}
+LOST, BUSY = ({"event": event, "error": "It is gone."} for event in ("lost", "busy"))
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ([[(1, LOST)], [(0, DONE)]], "done"),  # slot 1 has nothing to do
+        ([[(0, LOST)]] * 9 + [[(0, DONE)]], "done"),
+        ([[(0, LOST)]] * 10, "failed"),
+        ([[(0, BUSY)]] * 30 + [[(0, DONE)]], "done"),
+    ],
+    ids=["idle worker killed", "nine deaths", "ten deaths", "held by another"],
+)
+def test_what_becomes_of_a_run_whose_worker_ends(tmp_path: Path, script: list, status: str) -> None:
+    fingerprint, config = next(iter(tiny().items()))
+    with closing(Store.open(tmp_path / "study.db")) as store:
+        drive(store, {fingerprint: config}, ScriptedExecutor(script), tmp_path, command=["x"])
+        assert [run.status for run in store.runs()] == [status]
 
 
 # --- Plans ------------------------------------------------------------------------------------------------------
 
 
 def tiny(**changes: object) -> dict:
-    what = PRESETS["demo"].__class__("", "digits", (40,), seeds=2, epochs=2, models=("vanilla", "linear"))
+    models = changes.pop("models", ("vanilla", "linear"))
+    what = PRESETS["demo"].__class__("", "digits", (40,), seeds=2, epochs=2, models=models)
     return plan(digits(), what, **{"hidden": (8, 4), **changes})
 
 
@@ -253,7 +297,27 @@ def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
 
 def test_the_estimate_grows_with_what_is_left() -> None:
     few, many = (Status(tiny(batch_size=batch), []) for batch in (400, 100))
-    assert 0 < estimate(few, (64, 8, 4, 10), 1198, 1) < estimate(many, (64, 8, 4, 10), 100 * 1198, 1)
+    assert 0 < estimate(few, (64, 8, 4, 10), 1198, 1, 1) < estimate(many, (64, 8, 4, 10), 100 * 1198, 1, 1)
+
+
+def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laddernet.study.status._gflops", lambda: 1.0)  # of a core
+    configs = tiny(models=("vanilla",), validation=0)
+    with closing(Store.open(tmp_path / "study.db")) as store:
+        store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
+        status = Status.of(store, configs)
+        # Two runs of two epochs of twelve steps: 300 rows go up and 100 come down, and a gradient costs twice as much.
+        products = 2 * 2 * 12 * 1.4 * 3 * 2 * 400 * (64 * 8 + 8 * 4 + 4 * 10) / 1e9
+        others = 2 * 2 * 12 * 0.002 + 10
+        for slots, cores in ((1, 1), (4, 1), (1, 2)):
+            found = estimate(status, (64, 8, 4, 10), 1198, slots, cores)
+            assert found == pytest.approx((products / cores + others) / slots)
+        [run] = store.claim("me", list(configs))
+        store.fail("me", run.fingerprint, "It diverged.")
+        left = estimate(Status.of(store, configs), (64, 8, 4, 10), 1198, 1, 1)
+        assert left == pytest.approx((products + others - 10) / 2 + 10)
 
 
 # --- Bad input --------------------------------------------------------------------------------------------------

@@ -25,8 +25,7 @@ from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_
 from laddernet.study.ray_executor import RayExecutor
 from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
-from laddernet.study.storage import shown
-from laddernet.study.store import Store, has_no_password
+from laddernet.study.store import Store, has_no_password, without_passwords
 from laddernet.training import cores
 from laddernet.tuned import choice
 
@@ -103,14 +102,15 @@ def study(
         status = Status.of(store, configs)
     first = next(iter(configs.values()))
     network = (dataset.n_features, *first.hidden, dataset.n_classes)
-    seconds = estimate(status, network, len(dataset.x_train), executor.slots)
+    cores_each = cpus_per_run or 1 if executor_name == "ray" else cores() / executor.slots
+    seconds = estimate(status, network, len(dataset.x_train), executor.slots, cores_each)
     _say_plan(asked, status, seconds, executor.slots, folder)
     if dry_run:
         executor.close()
         return
 
     public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
-    hidden_command = [public or "…" if part == store_name else shown(part) for part in command]
+    hidden_command = without_passwords(command, store_name)
     keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
     try:
         with _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
@@ -198,11 +198,13 @@ def _asked(
 
 
 def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder: Path) -> None:
-    runs, done = len(status.configs), status.count("done")
+    runs, done, failures = len(status.configs), status.count("done"), status.count("failed")
     counts = ", ".join(map(str, asked.labels))
     print(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
-    failed = f", {status.count('failed')} failed" if status.count("failed") else ""
-    left = f"about {duration(seconds)} for the rest, {slots} at a time" if done < runs else "nothing left to run"
+    failed = f", {failures} failed" if failures else ""
+    left = "nothing left to run"
+    if done + failures < runs:
+        left = f"about {duration(seconds)} for the rest, {slots} at a time"
     print(f"{done} done{failed}; {left}", flush=True)
 
 

@@ -72,6 +72,8 @@ def drive(
             if not running and not (configs if more else _are_open(store, configs)):
                 return
             for slot, event in executor.events(1.0):
+                if slot not in running:  # a worker was killed that had nothing to do; the next task gets a new one
+                    continue
                 fingerprint = running[slot].fingerprint
                 if event["event"] == "epoch":
                     epochs = running[slot].config["epochs"]

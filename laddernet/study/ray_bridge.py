@@ -225,9 +225,7 @@ class Pool:
 
     def _exclude(self, node: str, reason: str) -> None:
         sentence = f"Node {self._names.get(node, node)} {reason}."
-        self._unfit.add(node)
-        for member in [m for m in self._members if m.node == node]:
-            self._drop(member)
+        self._unfit.add(node)  # which ends its idle workers; what is under way there goes on
         self._looked = 0.0
         self.look_at_nodes()
         if not self.slots:

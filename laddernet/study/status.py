@@ -16,7 +16,7 @@ from rich.text import Text
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
 from laddernet.study.tables import Result, Table, tabulate
-from laddernet.training import Config
+from laddernet.training import Config, cores
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,9 @@ class Status:
                 epoch = f"epoch {progress['epoch']}/{progress['epochs']}" if progress else "starting"
                 grid.add_row(Text(config.model), f"{config.labels} labels", f"seed {config.seed}", epoch, error)
         parts.append(grid)
-        cells = RichTable("model", *(f"{n} labels" for n in self.table().labels), box=None, padding=(0, 2))
-        for row in self.table().rows:
+        table = self.table()
+        cells = RichTable("model", *(f"{n} labels" for n in table.labels), box=None, padding=(0, 2))
+        for row in table.rows:
             values = ["" if c.aer is None else f"{c.aer:.2f} % ({c.n}/{c.wanted})" for c in row.cells]
             if any(values):
                 cells.add_row(Text(row.model), *values)
@@ -105,14 +106,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
-def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int) -> float:
-    """Seconds for what is not done of networks of these sizes, from a short timing of this machine's matrix product.
+def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, cores_each: float) -> float:
+    """Seconds for what is left of networks of these sizes, from a short timing of this machine's matrix product.
 
     A step takes about 1.4 times its matrix products and some 2 ms; a program, 10 s to compile.
     """
-    done = {run.fingerprint for run in status.runs if run.status == "done"}
-    left = [config for fingerprint, config in status.configs.items() if fingerprint not in done]
-    speed = _gflops()
+    ended = {run.fingerprint for run in status.runs if run.status in ("done", "failed")}
+    left = [config for fingerprint, config in status.configs.items() if fingerprint not in ended]
+    speed = cores_each * _gflops()
     weights = sum(a * b for a, b in pairwise(sizes))
     seconds = 0.0
     for config in left:
@@ -123,7 +124,7 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int) -> f
 
 
 def _gflops() -> float:
-    """What one core multiplies in a second, in 10⁹ operations: the best of a few tries."""
+    """What a core multiplies in a second while all do, in 10⁹ operations: the best of a few tries."""
     a = jnp.ones((300, 1000))
     b = jnp.ones((1000, 500))
     product = jax.jit(jnp.dot)
@@ -133,4 +134,4 @@ def _gflops() -> float:
         started = time.perf_counter()
         product(a, b).block_until_ready()
         best = min(best, time.perf_counter() - started)
-    return 2 * 300 * 1000 * 500 / best / 1e9
+    return 2 * 300 * 1000 * 500 / best / 1e9 / cores()

@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
+from laddernet.study.storage import shown
 
 STATUSES = ("waiting", "running", "done", "failed")
 
@@ -359,6 +360,17 @@ def has_no_password(where: str) -> bool:
     (True, False)
     """
     return "://" not in where or not (_url(where).password or "password" in _url(where).query)
+
+
+def without_passwords(command: Sequence[str], store: str | None) -> list[str]:
+    """A command as it may be kept in a file; ``store`` is the address that it names, however it does.
+
+    >>> without_passwords(["laddernet", "study", "--store=postgresql://me:a/b@host/db"], "postgresql://me:a/b@host/db")
+    ['laddernet', 'study', '--store=…']
+    """
+    if store and not has_no_password(store):
+        command = [part.replace(store, "…") for part in command]
+    return [shown(part) for part in command]
 
 
 def _open_server(url: sa.URL) -> sa.Engine:

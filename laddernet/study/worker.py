@@ -71,9 +71,9 @@ def perform(
             on_checkpoint=on_checkpoint,
         )
         return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
-    except BusyError as error:  # a worker whose driver was killed has not ended yet
+    except BusyError as error:  # a worker whose driver was killed, or has lost its lease, has not ended yet
         time.sleep(2)
-        return {"event": "lost", "error": str(error)}
+        return {"event": "busy", "error": str(error)}
     except (InputError, DivergedError) as error:
         return {"event": "failed", "error": str(error)}
     except Exception as error:  # whatever goes wrong with one run must not stop the others

@@ -19,8 +19,7 @@ from laddernet.models import MODELS, find
 from laddernet.study.cli import RECIPE, choose_executor
 from laddernet.study.driver import drive
 from laddernet.study.plan import whole_numbers
-from laddernet.study.storage import shown
-from laddernet.study.store import Store, has_no_password
+from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.page import page
 from laddernet.tune.report import details, summary, write_tuned
@@ -104,8 +103,7 @@ def tune(
             raise InputError(f"--{option} is {number}; it must be 1 or more.")
     if seed < 0:
         raise InputError(f"--seed is {seed}; it must be 0 or more.")
-    public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
-    hidden_command = [public or "…" if part == store_name else shown(part) for part in command]
+    hidden_command = without_passwords(command, store_name)
     rows = load(data_name).training_rows()  # from here on there are no test rows
     chosen = {model: spaces.of(model, [name.strip() for name in also.split(",") if name.strip()]) for model in models}
     with writing(folder):
