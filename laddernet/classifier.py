@@ -18,11 +18,16 @@ from sklearn.utils import Tags, check_random_state, compute_class_weight
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from laddernet import modelfile
+from laddernet.checkpoint import from_named_arrays, named_arrays
 from laddernet.errors import InputError
 from laddernet.labels import UNLABELLED, encode_labels
+from laddernet.ladder import Ladder
 from laddernet.models import AnyModel, find
 from laddernet.network import Network, Rows, Scaling, fold, join, log_softmax, softmax, statistics
 from laddernet.scaling import SCALINGS, find_scaling
+from laddernet.settings import by_layer
+from laddernet.stream import Job, Table, template, train
+from laddernet.training import cores as cores_here
 
 _FEWEST_STEPS, _MOST_STEPS = 300, 1000
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
@@ -84,8 +89,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     Parameters
     ----------
     model : a model's id (``laddernet models`` lists them), ``file.py:Class`` or a class for a combinator of your own.
-    hidden : sizes of the hidden layers. None: (64, 32), or (256, 128) if the columns are scaled by the range of all of
-        them (`scale`), as pixels are.
+    hidden : sizes of the hidden layers, or of the only one. None: (64, 32), or (256, 128) if the columns are scaled by
+        the range of all of them (`scale`), as pixels are.
     noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
         None: 0.2 if the columns are scaled by that range; else 0.3, and less with more than twelve labels a class
         (0.15 with fifty).
@@ -97,13 +102,13 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     batch_size : rows of a step, of unlabelled and of labelled ones each.
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
         None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
-    label_smoothing : how often, from 0 to 1, a label is taken for one of all classes instead: labels are not learned
-        by heart. None: one over the number of classes, or 0 if the columns are scaled by that range.
+    label_smoothing : how often, from 0 to below 1, a label is taken for one of all classes instead: labels are not
+        learned by heart. None: one over the number of classes, or 0 if the columns are scaled by that range.
     n_networks : how many networks to train, from different initial values; the mean of their logits decides.
         None: 4, or 1 if the columns are scaled by that range.
-    linear_share : from 0 to 1, the share in that decision of one more network, which has no hidden layers, reconstructs
-        nothing, and so draws straight borders by the labels alone. None: 0.25, or 0, which means none, if the
-        columns are scaled by that range.
+    linear_share : from 0 to below 1, the share in that decision of one more network, which has no hidden layers,
+        reconstructs nothing, and so draws straight borders by the labels alone. None: 0.25, or 0, which means none, if
+        the columns are scaled by that range.
     class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
     early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
         stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
@@ -193,8 +198,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from all rows of X, and from the labels of those that have one."""
-        from laddernet.stream import Table, train  # which loads JAX: prediction does without it
-
         before = vars(self).copy() if self.warm_start and hasattr(self, "network_") else None
         x = self._checked(X, reset=True)
         if y is None:
@@ -206,13 +209,14 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if self.scale not in SCALINGS:
             raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
         how, scaling = find_scaling(x, self.scale)
+        if before is not None:  # the networks know no other
+            how, scaling = before["_how"], before["network_"].scaling
         classes = len(self.classes_)
         jobs, shares = self._jobs(x.shape[0], asdict(defaults(how, len(labelled) / classes, classes)))
         seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=len(jobs))]
-        starts: Sequence[Any] = [None] * len(jobs)
+        starts: Sequence[Ladder | None] = [None] * len(jobs)
         if before is not None:
             starts = self._starts(before, jobs)
-            scaling = before["network_"].scaling
         labelled, held_out = self._held_out(labelled, codes, seeds[0])
         seen = np.arange(x.shape[0]) if jobs[0].model.combinator else labelled  # as in `training.train`
         if len(seen) > _STATISTICS_ROWS:
@@ -225,25 +229,23 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
                 tell = partial(shown, number * steps)
                 watch = _Watch(self.n_iter_no_change, table, seen, held_out, codes[held_out], tell)
                 ladder = train(job, table, seed, start=start, on_chunk=watch.hear)
-                learned.append(watch.best or _parameters(ladder, table.bring(seen)))
+                learned.append(watch.best or _parameters(ladder, table, seen))
                 history += [{"network": number, **record} for record in watch.history]
                 taken += watch.history[-1]["step"]
-        self._networks, self._shares, self.history_, self.n_steps_ = learned, shares, history, taken
+        self._how, self._networks, self._shares = how, learned, shares
+        self.history_, self.n_steps_ = history, taken
         self.network_ = join([_folded(arrays, scaling) for arrays in learned], shares)
         self.noise_, self.recon_weights_ = jobs[0].noise, jobs[0].recon_weights
         return self
 
-    def _jobs(self, rows: int, suiting: dict[str, Any]) -> tuple[list[Any], list[float]]:
+    def _jobs(self, rows: int, suiting: dict[str, Any]) -> tuple[list[Job], list[float]]:
         """The networks to be trained, and the share of each in what they decide.
 
         Every parameter is checked, and for None there is what suits the table.
         """
-        from laddernet.settings import by_layer
-        from laddernet.stream import Job
-
         given = {name: getattr(self, name) for name in suiting}
         chosen = suiting | {name: value for name, value in given.items() if value is not None}
-        hidden = tuple(chosen["hidden"])
+        hidden = tuple(chosen["hidden"]) if np.ndim(chosen["hidden"]) else (chosen["hidden"],)
         if not hidden or not all(_whole(n) and n >= 1 for n in hidden):
             raise InputError(f"hidden is {self.hidden!r}; give one or more sizes of 1 or more.")
         if self.epochs is not None and self.max_steps is not None:
@@ -289,11 +291,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             jobs, shares = [*jobs, linear], [*shares, share]
         return jobs, shares
 
-    def _starts(self, before: dict[str, Any], jobs: Sequence[Any]) -> list[Any]:
+    def _starts(self, before: dict[str, Any], jobs: Sequence[Job]) -> list[Ladder]:
         """The networks of the last fit, on which this one goes on."""
-        from laddernet.checkpoint import from_named_arrays
-        from laddernet.stream import template
-
         if not np.array_equal(before["classes_"], self.classes_):
             raise InputError(
                 f"The last fit was for the classes {before['classes_'].tolist()}, this one is for "
@@ -417,6 +416,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "scaled": self._how,
             "bound": scaling.bound,
             "networks": len(self._networks),
             "shares": self._shares,
@@ -431,6 +431,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
         """The classifier of a :meth:`state`."""
         parameters = {name: held["value"] for name, held in about["parameters"].items() if "value" in held}
+        parameters |= {name: dict(held["pairs"]) for name, held in about["parameters"].items() if "pairs" in held}
         made = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
         made.classes_ = np.array(about["classes"]["values"], dtype=about["classes"]["dtype"])
         made.n_features_in_ = about["n_features_in"]
@@ -444,6 +445,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
         made._shares = about.get("shares", equal)
         made.network_ = join([_folded(network, scaling) for network in made._networks], made._shares)
+        # Before it was kept, only the scaling by columns had a bound.
+        made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
         return made
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
@@ -457,12 +460,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 # --- What is learned ----------------------------------------------------------------------------------------------
 
 
-def _parameters(ladder: Any, x: np.ndarray) -> dict[str, np.ndarray]:
-    """A network's arrays by name, and the statistics that its clean path has over the rows ``x``."""
-    from laddernet.checkpoint import named_arrays
-
+def _parameters(ladder: Ladder, table: Table, seen: np.ndarray) -> dict[str, np.ndarray]:
+    """A network's arrays by name, and the statistics that its clean path has over some of the rows."""
     arrays = {name: array.copy() for name, array in named_arrays(ladder).items()}
-    mu, sigma = statistics(x, *_encoder(arrays))
+    mu, sigma = statistics(table.bring, seen, *_encoder(arrays))
     known = {"mu": mu, "sigma": sigma}
     return arrays | {f"statistics.{name}.{l}": a for name, all_l in known.items() for l, a in enumerate(all_l)}
 
@@ -490,7 +491,7 @@ class _Watch:
     def __init__(
         self,
         patience: int,
-        table: Any,
+        table: Table,
         seen: np.ndarray,
         held_out: np.ndarray,
         codes: np.ndarray,
@@ -505,7 +506,7 @@ class _Watch:
     def hear(self, record: dict[str, Any], now: Callable[[], Any]) -> bool:
         self.history.append(record)
         if len(self._held_out):
-            parameters = _parameters(now(), self._table.bring(self._seen))
+            parameters = _parameters(now(), self._table, self._seen)
             logits = _folded(parameters, self._table.scaling).logits(self._table.x[self._held_out])
             error = record["validation_error"] = 100 * float(np.mean(logits.argmax(axis=1) != self._codes))
             self._since += 1
@@ -566,13 +567,13 @@ def _on_device(name: str | None) -> Iterator[None]:
 @contextmanager
 def _on_cores(n_jobs: int | None) -> Iterator[None]:
     """Keep all threads of this process to so many cores meanwhile: XLA has no other switch once it has begun."""
+    if n_jobs is not None and not (_whole(n_jobs) and (n_jobs > 0 or -cores_here() <= n_jobs < 0)):
+        raise InputError(f"n_jobs is {n_jobs!r}; give a number of cores, None or -1 for all.")
     if n_jobs is None or n_jobs == -1 or not hasattr(os, "sched_setaffinity"):
         yield
         return
     cores = sorted(os.sched_getaffinity(0))
     count = n_jobs if n_jobs > 0 else len(cores) + 1 + n_jobs
-    if not _whole(n_jobs) or count < 1:
-        raise InputError(f"n_jobs is {n_jobs!r}; give a number of cores, None or -1 for all.")
     try:
         _keep_to(cores[:count])
         yield
@@ -599,7 +600,10 @@ def _plain(value: Any) -> Any:
 def _as_json(value: Any) -> dict[str, Any]:
     """A parameter as it is kept in a file: what JSON cannot say (a class, a generator) is not."""
     value = value.id if hasattr(value, "combinator") else _plain(value)
+    kind = "value"
+    if isinstance(value, dict):  # whose keys JSON would turn into text
+        kind, value = "pairs", [[_plain(key), _plain(held)] for key, held in value.items()]
     try:
-        return {"value": json.loads(json.dumps(value))}
+        return {kind: json.loads(json.dumps(value))}
     except TypeError:
         return {"shown": repr(value)}

@@ -92,8 +92,7 @@ def draw_noise(
     # And a run without noise draws none.
     pairs = jax.lax.cond(wanted, lambda: normal_pairs(key, half), lambda: jnp.zeros(half, jnp.complex64))
     columns = jnp.concatenate([pairs.real, pairs.imag])[:rows]
-    ends = [sum(noisy[: l + 1]) for l in range(len(noisy))]
-    drawn = [columns[:, end - n : end] for n, end in zip(noisy, ends, strict=True)]
+    drawn = [columns[:, end - n : end] for n, end in zip(noisy, accumulate(noisy), strict=True)]
     return [*drawn, *[None] * (len(sizes) - len(noisy))]
 
 

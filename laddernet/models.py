@@ -42,6 +42,13 @@ class Model:
     eta_matters: bool = False  # whether the combinator draws its weights from N(0, η²)
     joint: bool = False  # whether noisy labelled and unlabelled rows are normalised together; the paper's are not
 
+    def __post_init__(self) -> None:
+        if (self.combinator is None) != (self.reconstruction == "nowhere"):
+            raise InputError(
+                f"The model {self.id!r} has {'no' if self.combinator is None else 'a'} combinator and reconstructs "
+                f"{self.reconstruction}; without one it must be nowhere, with one somewhere."
+            )
+
     def __str__(self) -> str:
         return self.id
 

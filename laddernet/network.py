@@ -1,6 +1,6 @@
 """A trained network as prediction needs it: plain matrix products in NumPy, with the normalisation folded in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ class Scaling:
     With a ``bound``, v / √(1 + (v / bound)²) thereafter: what is far out comes nearer, and nothing is beyond ±bound.
     """
 
-    shift: np.ndarray
+    shift: np.ndarray  # float64, for columns that lie far from zero and close together
     factor: np.ndarray
     bound: float | None = None
 
@@ -41,11 +41,18 @@ class Scaling:
 
     def shifted(self, x: np.ndarray) -> np.ndarray:
         # In the precision of the input: a large mean would take the digits of what is subtracted from it.
-        return (x - self.shift if self._shifts else x).astype(np.float32, copy=False)
+        if not self._shifts:
+            return x.astype(np.float32, copy=False)
+        shifted: np.ndarray = x - (self._single if x.dtype == np.float32 else self.shift)
+        return shifted.astype(np.float32, copy=False)
 
     @cached_property
     def _shifts(self) -> bool:
         return bool(self.shift.any())
+
+    @cached_property
+    def _single(self) -> np.ndarray:
+        return self.shift.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -123,13 +130,21 @@ def _deepened(network: Network, depth: int) -> Network:
 
 
 def statistics(
-    x: np.ndarray, W: Sequence[np.ndarray], gamma: Sequence[np.ndarray], beta: Sequence[np.ndarray]
+    bring: Callable[[np.ndarray], np.ndarray],
+    rows: np.ndarray,
+    W: Sequence[np.ndarray],
+    gamma: Sequence[np.ndarray],
+    beta: Sequence[np.ndarray],
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """μ and σ of each layer over the clean pass of the rows, as in `laddernet.ladder.statistics`."""
+    """μ and σ of each layer over the clean pass of these rows, as in `laddernet.ladder.statistics`.
+
+    ``bring`` makes the inputs of some of them, so that the widest layer is never there as a whole.
+    """
     mu, sigma = [], []
-    h = x
+    h = np.concatenate([bring(rows[block]) @ W[0] for block in blocks(len(rows), _BLOCK)])
     for l in range(len(W)):
-        h = h @ W[l]
+        if l:
+            h = h @ W[l]
         mu.append(h.mean(axis=0, dtype=np.float64).astype(np.float32))
         h -= mu[l]
         sigma.append(np.sqrt(np.mean(np.square(h), axis=0, dtype=np.float64) + EPSILON).astype(np.float32))

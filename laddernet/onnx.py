@@ -20,7 +20,7 @@ def write(path: Path, network: Network, classes: np.ndarray) -> None:
 
     scaling = network.scaling
     constants = {
-        "shift": scaling.shift,
+        "shift": scaling.shift.astype(np.float32),
         "classes": classes.astype(object if classes.dtype.kind in "USO" else classes.dtype),
     }
     if scaling.bound is None:  # then W1 holds the factors

@@ -8,7 +8,7 @@ from laddernet.network import Rows, Scaling, blocks, dense
 
 SCALINGS = ("auto", "columns", "range", "none")
 _BOUND = 3.0  # standard deviations
-_BLOCK = 4096  # rows at a time
+_BLOCK, _CELLS = 4096, 2**24  # rows, and cells, at a time
 
 
 def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
@@ -41,7 +41,7 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
     else:
         # A deviation may be lost in rounding where the values lie far from zero and close together.
         shift, factor = mean, np.divide(1, deviation, out=np.zeros_like(mean), where=varies & (deviation > 0))
-    return how, Scaling(shift.astype(np.float32), factor.astype(np.float32), _BOUND if how == "columns" else None)
+    return how, Scaling(shift, factor.astype(np.float32), _BOUND if how == "columns" else None)
 
 
 def _summary(x: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -49,7 +49,7 @@ def _summary(x: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     first = dense(x[:1])[0].astype(np.float64)
     low, high = first.copy(), first.copy()
     total, squares = np.zeros_like(first), np.zeros_like(first)
-    for rows in blocks(x.shape[0], _BLOCK):
+    for rows in blocks(x.shape[0], min(_BLOCK, max(_CELLS // x.shape[1], 1))):
         part: Any = dense(x[rows]).astype(np.float64)
         np.minimum(low, part.min(axis=0), out=low)
         np.maximum(high, part.max(axis=0), out=high)

@@ -92,6 +92,9 @@ def configure(
     ((0.3, 0.3, 0.3), (1000.0, 10.0, 0.1))
     """
     found = find(model)
+    if find(found.id) != found:
+        advice = "give one that `laddernet models` lists, or a combinator of your own"
+        raise InputError(f"This is not the {found.id!r} that its name stands for, by which a run keeps it; {advice}.")
     n_rows = len(dataset.x_train)
     labels = n_rows if labels == "all" else labels
     if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless labels take those rows

@@ -238,6 +238,9 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
     assert warm.history_[0]["cost"] < first / 2
     with pytest.raises(InputError, match=r"The last fit was for the classes \[0, 1, 2\], this one is for \[0, 1\]"):
         warm.fit(X[:100], TRUTH[:100])
+    alike = (X - X.min(axis=0)) / np.ptp(X, axis=0)
+    scaled = fit(alike, n_networks=None, warm_start=True)
+    assert len(scaled.fit(X * [1, 100, 10, 1], few())._networks) == 1  # though alone these columns would get four
     for changed in ({"n_networks": 3}, {"linear_share": 0.5}):
         two = fit(warm_start=True, n_networks=2).set_params(**changed)
         with pytest.raises(
@@ -360,6 +363,16 @@ def test_sparse_rows_give_what_dense_ones_give(kind: Any) -> None:
     np.testing.assert_allclose(done.predict_proba(kind(X)), fitted().predict_proba(X), atol=1e-6)
 
 
+def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    monkeypatch.setattr("laddernet.stream.dense", lambda rows: made.append(rows.shape[0]) or rows.toarray())
+    many = sparse.csr_array(np.tile(X, (60, 1)))
+    done = fit(many, np.tile(few(), 60), max_steps=2)
+    assert max(made) == 3200  # 32 steps of 100 rows
+    assert sum(made) == 2 * 3200 + 9000
+    np.testing.assert_array_equal(done.classes_, [0, 1, 2])
+
+
 def test_integers_and_float32_will_do() -> None:
     rows = np.round(X * 10).astype(np.int16)
     np.testing.assert_allclose(
@@ -373,6 +386,7 @@ def test_integers_and_float32_will_do() -> None:
     [
         ({"hidden": ()}, "hidden is (); give one or more sizes of 1 or more."),
         ({"hidden": (8, 0)}, "hidden is (8, 0); give one or more sizes of 1 or more."),
+        ({"hidden": 8.5}, "hidden is 8.5; give one or more sizes of 1 or more."),
         ({"epochs": 1}, "Both epochs and max_steps are given; give one of them."),
         ({"max_steps": 0}, "max_steps is 0; it must be a whole number, 1 or more."),
         ({"batch_size": 2.5}, "batch_size is 2.5; it must be a whole number, 1 or more."),
@@ -387,6 +401,8 @@ def test_integers_and_float32_will_do() -> None:
         ({"model": "vanila"}, "There is no model 'vanila'; did you mean 'vanilla'?"),
         ({"device": "abacus"}, "There is no device 'abacus' here; give one of cpu, or None."),
         ({"n_jobs": -9}, "n_jobs is -9; give a number of cores, None or -1 for all."),
+        ({"n_jobs": 0}, "n_jobs is 0; give a number of cores, None or -1 for all."),
+        ({"n_jobs": "2"}, "n_jobs is '2'; give a number of cores, None or -1 for all."),
     ],
     ids=str,
 )
@@ -460,6 +476,14 @@ def test_a_file_can_go_on_learning(tmp_path: Path) -> None:
     warm.save(tmp_path / "model")
     held = LadderClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(held.fit(X, few()).predict_proba(X), warm.fit(X, few()).predict_proba(X))
+
+
+def test_weights_of_classes_are_theirs_after_loading(tmp_path: Path) -> None:
+    weighted = fit(class_weight={0: 1.0, np.int64(1): 5, 2: np.float64(1)})
+    weighted.save(tmp_path / "model")
+    held = LadderClassifier.load(tmp_path / "model")
+    assert held.class_weight == {0: 1, 1: 5, 2: 1}
+    np.testing.assert_array_equal(held.fit(X, few()).predict_proba(X), weighted.predict_proba(X))
 
 
 def test_files_that_will_not_do_are_refused(tmp_path: Path) -> None:
@@ -545,6 +569,13 @@ def test_marks_of_yes_and_no_are_scaled_one_by_one() -> None:
 def test_scaling_is_in_the_precision_of_the_input() -> None:
     rows = np.array([[1e9 + 1], [1e9 + 2]])
     assert Scaling(np.float32([1e9]), np.float32([1.0]))(rows).ravel().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("mean", [30.0, 1e9 + 30, 1e12 + 1])
+def test_columns_far_from_zero_keep_what_they_say(mean: float) -> None:
+    rows = np.random.default_rng(0).choice([-1.0, 1.0], (100, 1)) * [1, 5]
+    scaled = [find_scaling(x, "columns")[1](x) for x in (rows, rows + mean)]
+    np.testing.assert_allclose(*scaled, atol=1e-3)
 
 
 def test_prediction_warns_of_nothing() -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -157,3 +158,9 @@ def test_a_class_that_no_import_can_find_is_found_again_by_its_id() -> None:
             return z_tilde + u
 
     assert find(find(Local).id).combinator is Local
+
+
+def test_a_model_reconstructs_if_and_only_if_it_has_a_combinator() -> None:
+    for changed in ({"reconstruction": "nowhere"}, {"combinator": None}):
+        with pytest.raises(InputError, match="without one it must be nowhere, with one somewhere"):
+            replace(find("vanilla"), **changed)

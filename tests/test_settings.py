@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import digits, tiny_config
 
+from laddernet.combinators import Linear
 from laddernet.errors import InputError
+from laddernet.models import find
 from laddernet.settings import configure
 from laddernet.training import Config
 
@@ -166,3 +168,10 @@ def test_every_setting_tells_a_run_from_another(field: str) -> None:
     value = getattr(config, field)
     other = (*value, 1) if isinstance(value, tuple) else value + type(value)(1)
     assert replace(config, **{field: other}).fingerprint != config.fingerprint
+
+
+def test_a_model_that_was_changed_is_refused_as_a_run_keeps_only_its_name() -> None:
+    with pytest.raises(InputError, match="This is not the 'vanilla' that its name stands for, by which a run keeps it"):
+        tiny_config(model=replace(find("vanilla"), noise="input"))
+    assert tiny_config(model=find("first-noise")).model == "first-noise"
+    assert tiny_config(model=Linear).model == "laddernet.combinators:Linear"

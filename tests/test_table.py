@@ -246,6 +246,7 @@ def test_inputs_are_what_pandas_computes_by_hand() -> None:
 def test_a_column_with_hardly_two_equal_words_is_left_out() -> None:
     frame = clinic().assign(name=[f"n{i % 230}" for i in range(240)])
     assert read_rows(Table.of(frame), "result").dropped["name"] == "nearly every value is different"
+    assert "name" in [column.name for column in read_rows(Table.of(frame), "result", use=["name"]).columns]
 
 
 def test_a_column_becomes_no_more_than_fifty_inputs() -> None:

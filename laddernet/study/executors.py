@@ -38,8 +38,9 @@ class Executor(Protocol):
         """What slots have told, waiting up to ``timeout`` seconds for the first.
 
         An event is ``epoch`` (with the ``record``), ``done`` (``result``, ``history``, ``environment``), ``failed``
-        (``error``: the run's own fault), ``lost`` (``error``: the process ended under it) or ``busy`` (``error``: another
-        process has the run's folder); the slot is free again after all but the first. An idle worker may be lost, too.
+        (``error``: the run's own fault), ``lost`` (``error``: the process ended under it) or ``busy`` (``error``:
+        another process has the run's folder); after all but the first the slot is free again. One that has nothing to
+        do may be lost, too.
         """
 
     def close(self) -> None:

@@ -161,7 +161,7 @@ def suggest(
     target: Annotated[
         str | None, typer.Option(help="The column of the classes; rows with a class are passed over. [default: fit's]")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many rows to suggest.")] = 20,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many rows to suggest, up to 1000.")] = 20,
     out: Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")] = Path("-"),
     keep: Annotated[str, typer.Option(help=_KEEP)] = "",
     delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,

@@ -18,11 +18,11 @@ from laddernet import modelfile
 from laddernet.classifier import LadderClassifier
 from laddernet.curve import doubled, folds_possible
 from laddernet.errors import InputError
+from laddernet.labels import UNLABELLED
 from laddernet.table import columns as cells
 from laddernet.table.columns import Column, Survey, rare_below, read_columns, texts
 from laddernet.table.read import Table, listed
 
-UNLABELLED = -1
 _KIND = "table"
 _PREFIX = "classifier/"
 _BLOCK = 10_000  # rows that are transformed at a time
@@ -94,7 +94,7 @@ def read_rows(
     parts = [read_columns(columns, part) for source in (table, *also) for part in source.parts(kept)]
     frame = pd.concat(parts, ignore_index=True)
     for column in columns:
-        if column.kind == "category":
+        if column.kind == "category" and column.name not in use:
             counts = frame[column.name].value_counts()
             if counts.iloc[0] < rare_below(len(frame)) or len(counts) > 0.9 * len(frame):
                 dropped[column.name] = "nearly every value is different"

@@ -32,7 +32,8 @@ def lookup(
 ) -> Settings:
     """The values for this model with this very number of labels; none, if there are none.
 
-    They come from ``file``, or else from the file that ships with the package. A learning rate is one of its recipe.
+    They come from ``file``, or else from the file that ships with the package. A learning rate, and η, which says how
+    far the combinators have to go at that rate, are for the recipe that they were found with.
 
     >>> lookup("mnist", 1000, "vanilla")["recon_weights"]
     [2000.0, 20.0, 0.1]
@@ -52,7 +53,7 @@ def lookup(
         return {}
     entry = entries[labels, model]
     same = entry.origin.get("recipe", "paper") == recipe
-    return {name: value for name, value in entry.settings.items() if same or name != "learning_rate"}
+    return {name: value for name, value in entry.settings.items() if same or name not in ("learning_rate", "eta")}
 
 
 def choice(option: str | None) -> bool | str:
