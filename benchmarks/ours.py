@@ -84,7 +84,7 @@ def _random_state(model: str, sizes: Sequence[int]) -> Any:
 
 def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, float]:
     """What a new process waits for before its first step, and its peak memory. To be the first thing a process does."""
-    jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]  # as cli.py does
+    jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]  # as `keep_compiled_programs` does
     arguments = _arguments(sizes, 100, rows // 100)
     began = time.perf_counter()
     state = initial_state(jax.random.key(0), 0.1, find(model), tuple(sizes))

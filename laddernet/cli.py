@@ -19,6 +19,7 @@ from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import DivergedError, InputError
 from laddernet.ladder import paper_parameters
 from laddernet.models import MODELS
+from laddernet.options import say, whole_number, whole_numbers
 from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
@@ -46,10 +47,10 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        _say(f"laddernet: {error}")
+        say(f"laddernet: {error}")
         sys.exit(2)
     except DivergedError as error:
-        _say(f"laddernet: {error}")
+        say(f"laddernet: {error}")
         sys.exit(1)
 
 
@@ -179,9 +180,9 @@ def train(
     dataset = load(data_name)
     config = configure(
         dataset,
-        labels="all" if labels == "all" else _whole("labels", labels),
+        labels="all" if labels == "all" else whole_number("labels", labels),
         model=model,
-        hidden=None if hidden is None else [_whole("hidden", part) for part in hidden.split(",")],
+        hidden=None if hidden is None else whole_numbers("hidden", hidden),
         noise=_numbers("noise", noise),
         recon_weights=_numbers("recon-weights", recon_weights),
         eta=eta,
@@ -212,28 +213,16 @@ def train(
                 evaluate_every=evaluate_every,
                 checkpoint_every=checkpoint_every,
                 on_epoch=shown,
-                on_notice=_say,
+                on_notice=say,
             )
     except KeyboardInterrupt:
-        _say(f"Stopped; {folder} keeps the run up to its last checkpoint. To go on: {shlex.join(command)}")
+        say(f"Stopped; {folder} keeps the run up to its last checkpoint. To go on: {shlex.join(command)}")
         sys.stderr.flush()
         os._exit(130)  # at once: an orderly exit would wait for the epoch under way
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     else:
         print(f"test error {result['test_error']:.2f} %   ({folder})")
-
-
-def _say(sentence: str) -> None:
-    """One line on stderr, also if a name in it has a line break."""
-    print(sentence.replace("\n", " "), file=sys.stderr)
-
-
-def _whole(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"--{name} has {text!r} where a whole number should be.") from None
 
 
 def _numbers(name: str, text: str | None) -> list[float] | None:

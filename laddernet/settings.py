@@ -79,7 +79,7 @@ def configure(
     """Check every setting, and fill in those that are None.
 
     Noise, λ, η and learning rate that are None are those of ``tuned``: what ships with the package for this data set,
-    model and number of labels (True), or what a file holds; a learning rate only if it was tuned with this ``recipe``.
+    model and number of labels (True), or what a file holds; η and learning rate if tuned with this ``recipe``.
     Noise, λ and η that are not there (or with False) are the nearest of what was published. All else that is None is
     the ``recipe``'s.
 

@@ -330,7 +330,7 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
         (("study", "--seeds", "0"), "A study of 0 seeds has no runs; give 1 or more."),
         (("study", "--jobs", "0"), "--jobs is 0; it must be 1 or more."),
         (("study", "--recipe", "fast"), "There is no recipe 'fast'; give one of paper, quick."),
-        (("study", "--labels", "ten"), "--labels has 'ten' where whole numbers should be"),
+        (("study", "--labels", "ten"), "--labels has 'ten' where a whole number should be"),
         (("study", "--models", "vanila"), "vanilla"),
         (("study", "--data", "cifar"), "cifar"),
         (("study", "--store", "postgresql://nobody@127.0.0.1:1/x"), "Cannot use the store postgresql://nobody@127.0"),

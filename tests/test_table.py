@@ -850,7 +850,7 @@ def test_ctrl_c_during_the_estimate_leaves_the_model(tmp_path: Path, monkeypatch
     def leave(code: int) -> Any:
         raise SystemExit(code)
 
-    monkeypatch.setattr("laddernet.table.model.estimate", stop)
+    monkeypatch.setattr("laddernet.table.cli.estimate", stop)
     monkeypatch.setattr(os, "_exit", leave)
     clinic().to_csv(tmp_path / "c.csv", index=False)
     done = laddernet("fit", "c.csv", "--target", "result", *OPTIONS, cwd=tmp_path)

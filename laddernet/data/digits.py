@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 from laddernet.data.dataset import Dataset
 
@@ -17,9 +18,6 @@ def load() -> Dataset:
     >>> load().x_train.shape
     (1437, 64)
     """
-    # Here, because scikit-learn takes a second to import and every other data set does without it.
-    from sklearn.datasets import load_digits
-
     raw, labels = load_digits(return_X_y=True)
     x, y = (raw / 16).astype(np.float32), labels.astype(np.int32)
     test = _test_rows(y)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console, RenderableType
@@ -18,10 +18,11 @@ from laddernet.data import load
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.models import find
+from laddernet.options import whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.executors import Executor, LocalExecutor
-from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, whole_numbers
+from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan
 from laddernet.study.ray_executor import RayExecutor
 from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
@@ -185,9 +186,10 @@ def _asked(
     if recipe is not None:
         what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
     if labels is not None:
-        counts = ["all" if part.strip() == "all" else part for part in labels.split(",")]
-        numbers = iter(whole_numbers("labels", ",".join(part for part in counts if part != "all") or "1"))
-        what = replace(what, labels=tuple("all" if part == "all" else next(numbers) for part in counts))
+        counts: list[int | Literal["all"]] = [
+            "all" if part.strip() == "all" else whole_number("labels", part) for part in labels.split(",")
+        ]
+        what = replace(what, labels=tuple(counts))
     if data is not None:
         what = replace(what, data=data)
     return replace(

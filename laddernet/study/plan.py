@@ -111,14 +111,3 @@ def read_plan(folder: Path) -> tuple[dict[str, Config], str | None, str]:
         raise InputError(
             f"{path} is not a plan of this version of laddernet ({error}); choose another --out."
         ) from error
-
-
-def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """
-    >>> whole_numbers("hidden", "1000,500")
-    (1000, 500)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--{option} has {text!r} where whole numbers should be, as in 1000,500.") from None

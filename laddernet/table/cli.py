@@ -1,7 +1,4 @@
-"""The commands for a table of one's own: ``fit``, ``predict``, ``inspect``, ``suggest`` and ``curve``.
-
-What they need is imported when they run: pandas and scikit-learn would make every other command wait for them.
-"""
+"""The commands for a table of one's own: ``fit``, ``predict``, ``inspect``, ``suggest`` and ``curve``."""
 
 import csv
 import json
@@ -13,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,13 +18,25 @@ from rich.markup import escape
 from rich.table import Table as Lines
 from rich.text import Text
 
+from laddernet.classifier import LadderClassifier
+from laddernet.curve import (
+    Point,
+    check_picture,
+    folds_possible,
+    forecast,
+    label_curve,
+    plot_label_curve,
+    save_picture,
+)
 from laddernet.errors import InputError
 from laddernet.files import sha256
-
-if TYPE_CHECKING:
-    from laddernet.curve import Point
-    from laddernet.table.model import Estimate, Rows, TableModel
-    from laddernet.table.read import Table
+from laddernet.models import find
+from laddernet.options import say, whole_numbers
+from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
+from laddernet.table.read import Table, listed, open_table
+from laddernet.table.suggest import suggest as suggested
+from laddernet.table.write import check_writable, csv_writer
+from laddernet.training import keep_compiled_programs
 
 _out = Console()
 _err = Console(stderr=True)
@@ -80,13 +89,6 @@ def fit(
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
 ) -> None:
     """Learn a table's classes from rows with and without labels."""
-    from laddernet.classifier import LadderClassifier
-    from laddernet.models import find
-    from laddernet.table.model import TableModel, read_rows
-    from laddernet.table.read import open_table
-    from laddernet.table.write import check_writable
-    from laddernet.training import keep_compiled_programs
-
     _refuse_stdin("fit", data)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
     others = [open_table(other, delimiter=delimiter, encoding=encoding) for other in also or ()]
@@ -127,10 +129,6 @@ def predict(
     """Write the class of each row, and how sure the model is of it; however large the table is."""
     import numpy as np
 
-    from laddernet.table.model import TableModel
-    from laddernet.table.read import open_table
-    from laddernet.table.write import csv_writer
-
     _spare(out, model, data)
     trained = TableModel.load(model)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
@@ -150,7 +148,7 @@ def predict(
             writer.writerows(zip(*columns, strict=True))
             count += len(part)
     for name, cells in (+unread).items():
-        _say(f"{name}: {cells:,} cells were not understood and count as missing.")
+        say(f"{name}: {cells:,} cells were not understood and count as missing.")
     if str(out) != "-":
         print(f"{count:,} rows; saved to {out}")
 
@@ -168,11 +166,6 @@ def suggest(
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
 ) -> None:
     """Rank the unlabelled rows by how much a label of each would teach."""
-    from laddernet.table.model import TableModel
-    from laddernet.table.read import open_table
-    from laddernet.table.suggest import suggest as suggested
-    from laddernet.table.write import csv_writer
-
     _spare(out, model, data)
     trained = TableModel.load(model)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
@@ -223,14 +216,6 @@ def curve(
     encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
 ) -> None:
     """Measure how the error falls with the number of labels."""
-    from laddernet.classifier import LadderClassifier
-    from laddernet.curve import check_picture, folds_possible, forecast, label_curve, plot_label_curve, save_picture
-    from laddernet.models import find
-    from laddernet.table.model import read_rows
-    from laddernet.table.read import open_table
-    from laddernet.table.write import check_writable
-    from laddernet.training import keep_compiled_programs
-
     _refuse_stdin("curve", data)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
     others = [open_table(other, delimiter=delimiter, encoding=encoding) for other in also or ()]
@@ -239,7 +224,7 @@ def curve(
         _spare(out, data, *(also or ()))
         check_writable(out)
     find(model)
-    asked = None if counts is None else [_whole("counts", part) for part in counts.split(",")]
+    asked = None if counts is None else whole_numbers("counts", counts)
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
     keep_compiled_programs()
     with _stoppable("Stopped; no picture was written." if out else "Stopped."):
@@ -274,8 +259,6 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
     """Show what a model was learned from, what it does with each column, and how good it is expected to be."""
-    from laddernet.table.model import TableModel, describe
-
     about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
     if as_json:
         print(json.dumps(about, indent=2, ensure_ascii=False))
@@ -309,7 +292,7 @@ def inspect(
 # --- What they share --------------------------------------------------------------------------------------------
 
 
-def _print_rows(data: Path, rows: "Rows") -> None:
+def _print_rows(data: Path, rows: Rows) -> None:
     labelled = sum(rows.labels.values())
     print(f"{data}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {len(rows.columns):,} columns are used")
     width = max(len(name) for name in [*rows.labels][:_SHOWN])
@@ -327,10 +310,7 @@ def _print_rows(data: Path, rows: "Rows") -> None:
     sys.stdout.flush()
 
 
-def _estimated(rows: "Rows", make: Any, seed: int, seconds: float, asked: bool | None) -> "Estimate | None":
-    from laddernet.curve import folds_possible
-    from laddernet.table.model import estimate
-
+def _estimated(rows: Rows, make: Any, seed: int, seconds: float, asked: bool | None) -> Estimate | None:
     folds = folds_possible(rows.codes)
     if asked is False:
         return None
@@ -352,7 +332,7 @@ def _estimated(rows: "Rows", make: Any, seed: int, seconds: float, asked: bool |
     return found
 
 
-def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> None:
+def _print_point(point: Point, repeats: int, model: str, *, first: bool) -> None:
     width = max(len(model), 14)
     if first:
         print(
@@ -380,7 +360,7 @@ def _settings(
         "random_state": seed,
     }
     if hidden is not None:
-        settings["hidden"] = [_whole("hidden", part) for part in hidden.split(",")]
+        settings["hidden"] = whole_numbers("hidden", hidden)
     return settings
 
 
@@ -390,12 +370,12 @@ def _spare(out: Path, *inputs: Path) -> None:
             raise InputError(f"--out is {path}, which is read from; name another file.")
 
 
-def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:
+def _check(model: TableModel, table: Table, more: Sequence[str]) -> None:
     """Refuse a table that lacks columns, and say which ones it has for nothing."""
     table.require(more)
     extra = [name for name in model.check(table) if name not in more]
     if extra:
-        _say(f"{table.name}: {_listed(extra)} not known to the model, and not used.")
+        say(f"{table.name}: {_listed(extra)} not known to the model, and not used.")
 
 
 def _header(before: list[str], copied: list[str], after: list[str]) -> list[str]:
@@ -422,20 +402,7 @@ def _names(text: str) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    from laddernet.table.read import listed
-
     return listed(names)
-
-
-def _whole(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(f"--{name} has {text!r} where a whole number should be.") from None
-
-
-def _say(sentence: str) -> None:
-    print(sentence.replace("\n", " "), file=sys.stderr)
 
 
 @contextmanager
@@ -453,6 +420,6 @@ def _stoppable(sentence: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _say(sentence)
+        say(sentence)
         sys.stderr.flush()
         os._exit(130)  # at once: an orderly exit would wait for the training under way

@@ -16,9 +16,9 @@ from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
 from laddernet.models import MODELS, find
+from laddernet.options import whole_numbers
 from laddernet.study.cli import RECIPE, choose_executor
 from laddernet.study.driver import drive
-from laddernet.study.plan import whole_numbers
 from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.page import page

@@ -1,4 +1,4 @@
-"""What the searches of a store have found: in the terminal, as a page, and as a file of tuned values."""
+"""What the searches of a store have found: in the terminal, and as a file of tuned values."""
 
 import statistics
 from collections.abc import Iterable, Sequence
