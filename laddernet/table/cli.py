@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -44,11 +45,14 @@ _err = Console(stderr=True)
 _PATIENCE = 600.0  # seconds that an estimate may take if nobody asked for it
 _SHOWN = 30  # classes that are listed
 
-_DELIMITER = "What stands between the cells of a CSV file. [default: found out]"
-_ENCODING = "Of a CSV file. [default: utf-8, or what its first bytes say]"
-_KEEP = "Columns to copy, as in id,name."
-
-# What `fit` and `curve` share.
+# What several commands share.
+ModelFile = Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")]
+OutFile = Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")]
+Keep = Annotated[str, typer.Option(help="Columns to copy, as in id,name.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What stands between the cells of a CSV file. [default: found out]")
+]
+Encoding = Annotated[str | None, typer.Option(help="Of a CSV file. [default: utf-8, or what its first bytes say]")]
 Target = Annotated[
     str | None, typer.Option(help="The column of the classes, empty where unlabelled. [default for NPZ: y]")
 ]
@@ -85,8 +89,8 @@ def fit(
         bool | None,
         typer.Option(help="Estimate the error by cross-validation. [default: if it takes less than ten minutes]"),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
-    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
 ) -> None:
     """Learn a table's classes from rows with and without labels."""
     _refuse_stdin("fit", data)
@@ -118,17 +122,15 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    model: ModelFile,
     data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet or NPZ; '-' is CSV on standard input.")],
-    out: Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")] = Path("-"),
+    out: OutFile = Path("-"),
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
-    keep: Annotated[str, typer.Option(help=_KEEP)] = "",
-    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
-    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+    keep: Keep = "",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
 ) -> None:
     """Write the class of each row, and how sure the model is of it; however large the table is."""
-    import numpy as np
-
     _spare(out, model, data)
     trained = TableModel.load(model)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
@@ -154,16 +156,16 @@ def predict(
 
 
 def suggest(
-    model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    model: ModelFile,
     data: Annotated[Path, typer.Argument(help="A table with unlabelled rows: CSV, Parquet or NPZ.")],
     target: Annotated[
         str | None, typer.Option(help="The column of the classes; rows with a class are passed over. [default: fit's]")
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many rows to suggest, up to 1000.")] = 20,
-    out: Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")] = Path("-"),
-    keep: Annotated[str, typer.Option(help=_KEEP)] = "",
-    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
-    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+    out: OutFile = Path("-"),
+    keep: Keep = "",
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
 ) -> None:
     """Rank the unlabelled rows by how much a label of each would teach."""
     _spare(out, model, data)
@@ -212,8 +214,8 @@ def curve(
     epochs: Epochs = None,
     max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Fixes the draws, initial values, noise and order.")] = 0,
-    delimiter: Annotated[str | None, typer.Option(help=_DELIMITER)] = None,
-    encoding: Annotated[str | None, typer.Option(help=_ENCODING)] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
 ) -> None:
     """Measure how the error falls with the number of labels."""
     _refuse_stdin("curve", data)
@@ -255,7 +257,7 @@ def curve(
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    model: ModelFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
     """Show what a model was learned from, what it does with each column, and how good it is expected to be."""
