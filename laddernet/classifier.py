@@ -13,14 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags, check_random_state, compute_class_weight
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from laddernet import modelfile
 from laddernet.checkpoint import from_named_arrays, named_arrays
 from laddernet.errors import InputError
-from laddernet.labels import UNLABELLED, encode_labels
+from laddernet.labels import UNLABELLED, encode_labels, known_labels
 from laddernet.ladder import Ladder
 from laddernet.models import AnyModel, find
 from laddernet.network import Network, Rows, Scaling, fold, join, log_softmax, softmax, statistics
@@ -198,6 +199,15 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from all rows of X, and from the labels of those that have one."""
+        kept = vars(self).copy()
+        try:
+            return self._fit(X, y)
+        except BaseException:  # what was learned before is still there
+            self.__dict__.clear()
+            self.__dict__.update(kept)
+            raise
+
+    def _fit(self, X: Any, y: Any) -> Self:
         before = vars(self).copy() if self.warm_start and hasattr(self, "network_") else None
         x = self._checked(X, reset=True)
         if y is None:
@@ -256,10 +266,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
                 raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
         for name, least in {"learning_rate": "above 0", "eta": "above 0", "weight_decay": "0 or more"}.items():
             value = chosen[name] if name in chosen else getattr(self, name)
-            if not (math.isfinite(value) and value >= 0 and (value > 0 or least != "above 0")):
+            if not (_finite(value) and value >= 0 and (value > 0 or least != "above 0")):
                 raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
         for name in ("label_smoothing", "linear_share"):
-            if not 0 <= chosen[name] < 1:
+            if not (_finite(chosen[name]) and 0 <= chosen[name] < 1):
                 raise InputError(f"{name} is {chosen[name]!r}; it must be 0 or more, and less than 1.")
         layers = len(hidden) + 2
         passes = None if self.epochs is None else self.epochs * math.ceil(rows / self.batch_size)
@@ -356,6 +366,15 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         """The logits; with two classes, by how much that of the second is above that of the first."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the labelled rows that are classified rightly; what has no label says nothing."""
+        check_consistent_length(X, y, sample_weight)
+        rows, truth = known_labels(y, self.unlabeled)
+        if not len(truth):
+            raise InputError("No row of y has a label; give some to judge by.")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        return float(accuracy_score(truth, self.predict(X)[rows], sample_weight=weights))
 
     def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
         """What the rows are at a layer of the clean path: 1 is the first hidden layer; None is the last hidden one."""
@@ -556,7 +575,7 @@ def _on_device(name: str | None) -> Iterator[None]:
     import jax
 
     try:
-        device = jax.devices(name)[0]
+        device = jax.devices(str(name))[0]
     except RuntimeError as error:
         present = ", ".join(sorted({device.platform for device in jax.devices()}))
         raise InputError(f"There is no device {name!r} here; give one of {present}, or None.") from error
@@ -591,6 +610,10 @@ def _keep_to(cores: Sequence[int]) -> None:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and math.isfinite(value)
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import io
 import json
 import os
 import shlex
@@ -44,6 +45,9 @@ app.command()(curve)
 
 def main() -> None:
     """Run the command line; what a user did wrong is one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that does not know "±" shows "?"
+            stream.reconfigure(errors="replace")
     try:
         app()
     except InputError as error:

@@ -22,18 +22,13 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
     >>> encode_labels([-1, 1, -1], unlabeled=None)[1].tolist()
     [0, 1, 0]
     """
-    values = column_or_1d(_as_array(y), warn=True)
-    missing = _missing(values)
-    marked = np.zeros(len(values), bool)
-    if unlabeled is not None:
-        marked[~missing] = _equal(values[~missing], unlabeled)
-    missing |= marked
+    values, missing, marked = _read(y, unlabeled)
     known = values[~missing]
     if not len(known):
         marks = "None or NaN" if unlabeled is None else f"None, NaN or {unlabeled!r}"
         raise InputError(f"No row of y has a label (all are {marks}); give at least one label of two classes.")
     if known.dtype == object:
-        kinds = sorted({type(value).__name__ for value in known})
+        kinds = sorted({_kind(value) for value in known})
         if len(kinds) > 1 and not all(isinstance(value, int | float | np.number) for value in known):
             raise InputError(f"y holds labels of several types ({', '.join(kinds)}); give all as one type.")
         known = np.array(known.tolist())
@@ -48,6 +43,33 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
     out = np.full(len(values), UNLABELLED)
     out[~missing] = codes
     return classes, out
+
+
+def known_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows have a label, and what they are labelled.
+
+    >>> rows, labels = known_labels(["b", None, "a"])
+    >>> rows.tolist(), labels.tolist()
+    ([True, False, True], ['b', 'a'])
+    """
+    values, missing, _ = _read(y, unlabeled)
+    known = values[~missing]
+    return ~missing, np.array(known.tolist()) if known.dtype == object else known
+
+
+def _read(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The labels, where one is missing, and where it is so because of the mark."""
+    values = column_or_1d(_as_array(y), warn=True)
+    missing = _missing(values)
+    marked = np.zeros(len(values), bool)
+    if not _is_missing(unlabeled):
+        marked[~missing] = _equal(values[~missing], unlabeled)
+    return values, missing | marked, marked
+
+
+def _kind(value: Any) -> str:
+    """A name for the type of a label; NumPy's words are words."""
+    return next((kind.__name__ for kind in (str, bool) if isinstance(value, kind)), type(value).__name__.rstrip("_"))
 
 
 def _as_array(y: Any) -> np.ndarray:

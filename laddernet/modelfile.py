@@ -40,7 +40,7 @@ def read(path: str | Path, kind: str) -> tuple[Arrays, About]:
     try:
         arrays = safetensors.numpy.load(content)
         length = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+        header = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is not a whole model file ({reason}); name one that laddernet has saved.") from error

@@ -180,6 +180,8 @@ def find(model: AnyModel) -> Model:
         name = f"{model.__module__}:{model.__qualname__}"
         _OWN[name] = _of_class(model, name)
         return _OWN[name]
+    if not isinstance(model, str):
+        raise InputError(f"The model is {model!r}; give a model's id, file.py:Class, or a class.")
     if model in MODELS:
         return MODELS[model]
     if ":" in model:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from laddernet.errors import InputError
 from laddernet.network import Rows, Scaling, blocks, dense
 
 SCALINGS = ("auto", "columns", "range", "none")
@@ -27,6 +28,8 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
     ('range', [[0.0, 0.5, 0.0], [0.375, 0.125, 0.0], [1.0, 1.0, 0.0]])
     """
     low, high, mean, deviation = _summary(x)
+    if (far := max(high.max(), -low.min())) > np.finfo(np.float32).max:
+        raise InputError(f"X holds a value of size {far:.3g}; give numbers below 3e38.")
     varies = high > low
     spread = high.max() - low.min()
     if how == "auto":

@@ -190,7 +190,8 @@ def by_layer(name: str, values: float | Sequence[float], layers: int, short: int
     if not all(math.isfinite(v) and v >= 0 for v in given):
         raise InputError(f"{name} is {_text(given)}; every value must be a finite number, 0 or more.")
     if len(given) not in {1, short, layers} or len(given) > layers:
-        raise InputError(f"{name} has {len(given)} values; give 1, {short} or {layers} (layers 0 to {layers - 1}).")
+        counts = f"1, {short} or {layers}" if short < layers else f"1 or {layers}"
+        raise InputError(f"{name} has {len(given)} values; give {counts} (layers 0 to {layers - 1}).")
     return (*given, *[given[-1]] * (layers - len(given)))
 
 

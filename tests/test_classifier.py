@@ -321,6 +321,8 @@ def test_another_mark_can_be_named() -> None:
     assert encode_labels(["a", "?", "b"], unlabeled="?")[1].tolist() == [0, -1, 1]
     assert encode_labels([-1, 1, 1], unlabeled=None)[0].tolist() == [-1, 1]
     assert encode_labels(["-1", "b", "c"])[0].tolist() == ["-1", "b", "c"]
+    assert encode_labels([-1, 1, 1], unlabeled=pd.NA)[0].tolist() == [-1, 1]
+    assert encode_labels(np.array(["a", np.str_("b"), None], object))[0].tolist() == ["a", "b"]
     assert fit(y=np.where(TRUTH == 0, -1, 1), unlabeled=None).classes_.tolist() == [-1, 1]
 
 
@@ -391,6 +393,11 @@ def test_integers_and_float32_will_do() -> None:
         ({"max_steps": 0}, "max_steps is 0; it must be a whole number, 1 or more."),
         ({"batch_size": 2.5}, "batch_size is 2.5; it must be a whole number, 1 or more."),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be a finite number above 0."),
+        ({"learning_rate": None}, "learning_rate is None; it must be a finite number above 0."),
+        ({"label_smoothing": "much"}, "label_smoothing is 'much'; it must be 0 or more, and less than 1."),
+        ({"recon_weights": (1, 2)}, "recon_weights has 2 values; give 1 or 3 (layers 0 to 2)."),
+        ({"model": None}, "The model is None; give a model's id, file.py:Class, or a class."),
+        ({"device": 3}, "There is no device 3 here; give one of cpu, or None."),
         ({"weight_decay": float("nan")}, "weight_decay is nan; it must be a finite number 0 or more."),
         ({"n_networks": 0}, "n_networks is 0; it must be a whole number, 1 or more."),
         ({"linear_share": 1}, "linear_share is 1; it must be 0 or more, and less than 1."),
@@ -420,6 +427,30 @@ def test_rows_that_will_not_do_are_one_sentence() -> None:
         LadderClassifier().predict(X)
     with pytest.raises(DivergedError, match="a smaller learning rate"):
         fit(learning_rate=1e30)
+    with pytest.raises(InputError, match=r"X holds a value of size 7\.9e\+40; give numbers below 3e38"):
+        fit(X * 1e40)
+
+
+def test_a_fit_that_fails_leaves_what_was_learned_before() -> None:
+    done = fit()
+    with pytest.raises(InputError, match="max_steps is 0"):
+        done.set_params(max_steps=0).fit(X[:, :3], np.where(few() == -1, None, NAMES[few()]))
+    np.testing.assert_array_equal(done.predict_proba(X), fitted().predict_proba(X))
+    np.testing.assert_array_equal(done.classes_, [0, 1, 2])
+
+
+def test_rows_without_a_label_do_not_count_in_scores() -> None:
+    rows, y = X[few(20) >= 0], few(20)
+    assert fitted().score(X, y) == fitted().score(rows, y[y >= 0])
+    weights = np.arange(len(y))
+    assert fitted().score(X, y, weights) == fitted().score(rows, y[y >= 0], weights[y >= 0])
+    words = pd.Series(pd.array(np.where(y == -1, None, NAMES[y]), dtype="string"))
+    assert fit(y=words).score(X, words) > 0.9
+    assert cross_val_score(LadderClassifier(**SETTINGS), X, y, cv=2).min() > 0.7
+    with pytest.raises(InputError, match="No row of y has a label; give some to judge by"):
+        fitted().score(X, np.full(len(X), -1))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        fitted().score(X, y[1:])
 
 
 # --- The tools around it ------------------------------------------------------------------------------------------

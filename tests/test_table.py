@@ -130,7 +130,8 @@ def test_a_parquet_file_is_read_in_parts(tmp_path: Path, small_parts: None) -> N
     frame.to_parquet(tmp_path / "t.parquet")
     parts = list(open_table(tmp_path / "t.parquet").parts(["age", "patient"]))
     assert len(parts) == 4
-    assert pd.concat(parts).reset_index(drop=True).equals(frame[["age", "patient"]])
+    expected = frame[["age", "patient"]].astype({"patient": "Int64"})  # which has room for what is missing
+    assert pd.concat(parts).reset_index(drop=True).equals(expected)
 
 
 def test_without_pyarrow_a_parquet_file_is_refused_with_what_to_install(
@@ -159,6 +160,10 @@ KINDS: dict[str, tuple[list[Any], str, str]] = {
     "numbers with many words": (["3"] * 10 + ["none"] * 5, "category", ""),
     "decimal commas": (["1,5", "2,25", "3"] * 5, "number", "1000,5"),
     "thousands": (["1,500", "12,250,000", "3"] * 5, "number", "1,000.5"),
+    "a few decimal commas": (["260"] * 50 + ["260,4"], "number", "1000,5"),
+    "a few thousands": ([str(i / 2) for i in range(98)] + ["1,223.5", "2,000.0"], "number", "1,000.5"),
+    "whole numbers of Parquet": (pd.Series([1, None, 3] * 9, dtype="Int64"), "number", "1000.5"),
+    "pairs of numbers": (["1_2", "2_3", "1_2"] * 5, "category", ""),
     "codes with leading zeros": (["01234", "99999"] * 5, "category", ""),
     "truth": (["yes", "NO", ""] * 5, "boolean", ""),
     "truth of Parquet": ([True, False] * 5, "boolean", ""),
@@ -168,6 +173,8 @@ KINDS: dict[str, tuple[list[Any], str, str]] = {
     "German days": (["31.01.2024", "01.12.2024"] * 5, "date", "%d.%m.%Y"),
     "US days": (["01/31/2024", "12/01/2024"] * 5, "date", "%m/%d/%Y"),
     "UK days": (["31/01/2024", "01/12/2024"] * 5, "date", "%d/%m/%Y"),
+    "short US days": (["01/31/24", "12/01/24"] * 5, "date", "%m/%d/%y"),
+    "US days with times": (["01/31/2024 10:30:00 PM", "12/01/2024 1:00:00 AM"] * 5, "time", "%m/%d/%Y %I:%M:%S %p"),
     "written days": (["Jan 31, 2024", "Dec 1, 2024"] * 5, "date", "%b %d, %Y"),
     "days with times": (["31.01.2024 10:30", "01.12.2024 11:00"] * 5, "time", "%d.%m.%Y %H:%M"),
     "moments of Parquet": (list(pd.to_datetime(["2024-01-31 10:00", "2024-12-01 11:00"] * 5)), "time", "ISO8601"),
@@ -209,10 +216,15 @@ def test_cells_that_are_no_numbers_and_days_that_could_be_months_are_told(tmp_pa
     frame = clinic()
     frame["dose"] = np.where(np.arange(len(frame)) == 5, "much", np.arange(len(frame)) / 2)
     frame["due"] = ["01/02/2024", "03/04/2024"] * (len(frame) // 2)
+    frame["weight"] = np.where(np.arange(len(frame)) % 10 == 5, "-", np.arange(len(frame)) % 30)
     assert read_rows(Table.of(frame), "result").notices == [
         "dose: 1 of its cells are no numbers ('much') and count as missing",
         "due: day and month could be either way round, and are read as %m/%d/%Y",
+        "weight: 90% of its cells are numbers; because of '-' it holds categories",
     ]
+    frame["result"] = np.where(frame["result"].isna(), "-1", frame["result"])
+    notice = "result: -1 is taken for a class; leave the cell empty where a row has no label"
+    assert read_rows(Table.of(frame), "result").notices[-1] == notice
 
 
 def test_inputs_are_what_pandas_computes_by_hand() -> None:
@@ -379,6 +391,25 @@ def test_the_same_rows_as_parquet_or_in_small_parts_get_the_same_predictions(
         assert frame["class"].equals(frames[0]["class"])
         # A matrix product of fewer rows is summed in another order.
         assert np.allclose(frame["confidence"], frames[0]["confidence"], atol=2e-6)
+
+
+def test_columns_of_a_parquet_file_are_copied_as_they_are(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    key = pd.array([9007199254740993, None, 1], dtype="Int64")
+    more = {"key": key, "share": np.float32([0.1, np.nan, 2]), "list": [[1, 2], [], None], "on": [True, None, False]}
+    clinic(3).assign(**more).to_parquet(tmp_path / "new.parquet")
+    keep = ("--keep", "key,share,list,on")
+    done = laddernet("predict", fitted[0] / "clinic.safetensors", "new.parquet", *keep, cwd=tmp_path)
+    copied = [row[:4] for row in csv.reader(done.out.splitlines())]
+    assert copied[1:] == [["9007199254740993", "0.1", "[1, 2]", "True"], ["", "", "[]", ""], ["1", "2.0", "", "False"]]
+
+
+def test_no_rows_and_a_column_twice_are_one_sentence(fitted: tuple[Path, Finished]) -> None:
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    with pytest.raises(ValueError, match="Found array with 0 sample"):
+        model.predict(clinic()[:0])
+    twice = pd.concat([clinic(9), clinic(9)[["age"]]], axis=1)
+    with pytest.raises(InputError, match="The table has two columns named 'age'; give each a name of its own"):
+        model.predict(twice)
 
 
 def test_more_rows_without_labels_and_npz_are_learned_from(tmp_path: Path) -> None:
@@ -711,6 +742,8 @@ BAD: dict[str, tuple[bytes, str, str]] = {
         "bad is a zip file, but not NPZ; save the table as CSV, Parquet or NPZ.",
     ),
     "half an NPZ file": (_npz(X=_X)[:200], "", "bad is not a whole NPZ file ("),
+    "an array": (b"\x93NUMPY\x01", "", "bad is a single NumPy array; save it with its classes, by np.savez"),
+    "a compressed file": (b"\x1f\x8b\x08", "", "bad is compressed with gzip; give the file that gunzip makes of it."),
     "half a Parquet file": (_parquet(clinic(9))[:500], "", "bad is not a whole Parquet file ("),
 }
 
@@ -729,6 +762,22 @@ def test_a_bad_table_is_one_sentence_and_what_was_saved_stays(tmp_path: Path, wh
     assert done.err.count("\n") == 1
     assert (tmp_path / "m.safetensors").read_bytes() == b"precious"
     assert sorted(os.listdir(tmp_path)) == ["bad", "m.safetensors", "other"]
+
+
+def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_text("a,label\n1,x\n")
+    with pytest.raises(InputError, match=r"t\.parquet is not a Parquet file; write it anew, or give it another name"):
+        open_table(tmp_path / "t.parquet")
+
+
+def test_a_terminal_that_knows_only_ascii_will_do(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    clinic(20).to_csv(tmp_path / "new.csv", index=False)
+    command = [sys.executable, "-m", "laddernet", "predict", str(fitted[0] / "clinic.safetensors"), "new.csv"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*command, "--keep", "ward"], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert "süd, 2" in done.stdout.decode("utf-8")  # a table is in UTF-8, wherever it goes
+    inspected = [*command[:3], "inspect", command[4]]
+    assert b"?" in subprocess.run(inspected, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout
 
 
 def test_a_named_pipe_is_refused_for_it_can_be_read_only_once(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -178,7 +179,8 @@ def suggest(
     with _stoppable("Stopped; nothing was written."), csv_writer(out) as writer:
         found = suggested(trained, table, target=target, count=count, keep=copied)
         if not found.total:
-            raise InputError(f"{table.name} has no unlabelled row; leave {target!r} empty where a label is wanted.")
+            advice = f"leave {target!r} empty where a label is wanted" if target else "give one with rows"
+            raise InputError(f"{table.name} has no unlabelled row; {advice}.")
         writer.writerow(_header(["rank", "row"], copied, ["class", "confidence", "use"]))
         rows = zip(
             range(1, len(found.use) + 1),
@@ -387,7 +389,16 @@ def _header(before: list[str], copied: list[str], after: list[str]) -> list[str]
 
 def _cells(column: Any) -> list[Any]:
     """A column as it was given; nothing where nothing was."""
-    return [None if value is None or value != value else value for value in column.to_numpy(object, na_value=None)]
+    if column.dtype == np.float32:  # which has fewer digits than Python's numbers
+        return ["" if np.isnan(value) else str(value) for value in column.to_numpy()]
+    values = column.to_numpy(object, na_value=None)
+    return [
+        None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value) for value in values
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _rounded(values: Any) -> list[float]:

@@ -31,9 +31,11 @@ _TRUTH = {"true": 1.0, "yes": 1.0, "t": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, 
 _BITS = {"1": 1.0, "0": 0.0}
 _POINT, _GROUPS, _COMMA = "1000.5", "1,000.5", "1000,5"  # how numbers may be written, the likeliest first
 _ISO = "ISO8601"
-_NUMERIC_DAYS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%d.%m.%y")
-_DAYS = (*_NUMERIC_DAYS, "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")
-_DATES = (_ISO, *(day + time for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p") for day in _DAYS))
+_LONG_DAYS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
+_SHORT_DAYS = ("%m/%d/%y", "%d/%m/%y", "%d.%m.%y", "%d-%b-%y")
+_DAYS = (*_LONG_DAYS, *_SHORT_DAYS, "%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_DATES = (_ISO, *(day + time for time in _TIMES for day in _DAYS))
 _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
@@ -86,7 +88,9 @@ def numbers(cells: pd.Series, form: str = _POINT) -> np.ndarray:
     values = cells.to_numpy(object, na_value=None)
     if form == _POINT:
         try:  # the common case, many times as fast
-            return np.asarray(values.astype(np.float64))
+            text = "".join(values)
+            if "_" not in text and text.isascii():
+                return np.asarray(values.astype(np.float64))
         except (ValueError, TypeError):
             pass
     return np.array([_number(_text(cell), form) for cell in values], np.float64)
@@ -97,6 +101,8 @@ def _number(text: str, form: str = _POINT) -> float:
         text = "" if "." in text else text.replace(",", ".")
     elif form == _GROUPS and _GROUPED.fullmatch(text):
         text = text.replace(",", "")
+    if "_" in text or not text.isascii():  # which Python takes for numbers, and people do not
+        return math.nan
     try:
         return float(text)
     except ValueError:
@@ -247,22 +253,31 @@ class Survey:
             return Column(self.name, "category")
         if self.truth:
             return Column(self.name, "boolean")
-        form = next((form for form in (_POINT, _GROUPS, _COMMA) if self.numeric[form] >= enough), None)
-        if form and not self.code:
+        form = self._number_form()
+        if self.numeric[form] >= enough and not self.code:
             counted = self.filled >= 10 and self.high - self.low + 1 == self.filled
             named = _LIKE_A_KEY.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower())
             if self.whole and self.seen and (counted or named) and not use:
                 return "every value is different, as in an identifier"
             return Column(self.name, "number", form)
-        form = next((form for form, read in (self.dates or {}).items() if read >= enough), None)
-        if form:
-            return Column(self.name, "time" if self.timed else "date", form)
+        written = next((form for form, read in (self.dates or {}).items() if read >= enough), None)
+        if written:
+            return Column(self.name, "time" if self.timed else "date", written)
         if self.seen and not use:
             return "every value is different, as in an identifier"
         return Column(self.name, "category")
 
+    def _number_form(self) -> str:
+        """In which form most cells are numbers, the likeliest of those."""
+        return max((_POINT, _GROUPS, _COMMA), key=self.numeric.__getitem__)
+
     def notice(self, column: Column) -> str | None:
         """What a user should know of how the column was taken."""
+        if column.kind == "category" and not self.code and self.words:
+            share = self.numeric[self._number_form()] / self.filled
+            if 0.5 <= share < MOST:
+                words = listed(list(self.words), 3)
+                return f"{column.name}: {share:.0%} of its cells are numbers; because of {words} it holds categories"
         if column.kind == "number" and self.numeric[column.form] < self.filled:
             odd = f"{self.filled - self.numeric[column.form]:,} of its cells"
             return f"{column.name}: {odd} are no numbers ({listed(list(self.words), 3)}) and count as missing"

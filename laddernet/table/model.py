@@ -21,7 +21,7 @@ from laddernet.errors import InputError
 from laddernet.labels import UNLABELLED
 from laddernet.table import columns as cells
 from laddernet.table.columns import Column, Survey, rare_below, read_columns, texts
-from laddernet.table.read import Table, listed
+from laddernet.table.read import Table, listed, unique_names
 
 _KIND = "table"
 _PREFIX = "classifier/"
@@ -103,6 +103,8 @@ def read_rows(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:5])
         raise InputError(f"{table.name} has no column to learn from ({reasons or 'it has none but the target'}).")
     notices = [notice for column in columns if (notice := surveys[column.name].notice(column))]
+    if "-1" in classes and len(classes) > 2:
+        notices.append(f"{target}: -1 is taken for a class; leave the cell empty where a row has no label")
 
     frame = frame[[column.name for column in columns]]
     transformer = cells.learn(columns, frame)
@@ -147,6 +149,8 @@ def _natural(name: str) -> tuple[bool, float, str]:
 
 def _transformed(transformer: ColumnTransformer, frame: pd.DataFrame) -> np.ndarray:
     """The inputs in float64: the classifier scales in that precision, so large numbers close together stay apart."""
+    if not len(frame):
+        return np.zeros((0, len(transformer.get_feature_names_out())))
     blocks = [transformer.transform(frame[start : start + _BLOCK]) for start in range(0, len(frame), _BLOCK)]
     return np.concatenate(blocks)
 
@@ -272,6 +276,7 @@ class TableModel:
     def features(self, frame: pd.DataFrame, unread: Counter[str] | None = None) -> np.ndarray:
         """A table's rows as the classifier's inputs; ``unread`` counts cells that were not understood, by column."""
         frame = frame.rename(columns=str)
+        unique_names(list(frame.columns), "The table")
         absent = [column.name for column in self.columns if column.name not in frame.columns]
         if absent:
             raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")

@@ -28,6 +28,10 @@ CELLS = 1 << 19  # of a part: some 30 MB as Python's strings
 STDIN = "-"
 
 _DELIMITERS = ";\t|,"  # the comma last: it stands in texts and numbers too
+_OTHERS = {
+    b"\x1f\x8b": "compressed with gzip; give the file that gunzip makes of it",
+    b"\x93NUM": "a single NumPy array; save it with its classes, by np.savez(path, X=X, y=y)",
+}
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -50,7 +54,7 @@ class Table:
     def of(cls, frame: pd.DataFrame, name: str = "The frame") -> "Table":
         """A table that is in memory already."""
         frame = frame.set_axis(pd.RangeIndex(1, len(frame) + 1)).rename(columns=str)
-        columns = _unique_names(list(frame.columns), name)
+        columns = unique_names(list(frame.columns), name)
         return cls(name, columns, lambda names: iter([frame[list(names)]]))
 
     def require(self, names: Sequence[str], advice: str = "") -> None:
@@ -75,8 +79,13 @@ def open_table(path: str | Path, *, delimiter: str | None = None, encoding: str 
         raise InputError(f"{path} can be read only once; give a file, or '-' for standard input.")
     with reading(path), Path(path).open("rb") as file:
         start = file.read(4)
+    for beginning, what in _OTHERS.items():
+        if start.startswith(beginning):
+            raise InputError(f"{path} is {what}.")
     if start == b"PAR1":
         return _open_parquet(Path(path))
+    if Path(path).suffix == ".parquet":
+        raise InputError(f"{path} is not a Parquet file; write it anew, or give it another name if it is CSV.")
     if start in (b"PK\x03\x04", b"PK\x05\x06"):
         return _open_npz(Path(path))
     return _open_csv(path, delimiter, encoding)
@@ -94,7 +103,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
-def _unique_names(names: list[str], table: str) -> list[str]:
+def unique_names(names: list[str], table: str) -> list[str]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -119,7 +128,7 @@ def _open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> 
     records = _records(path, name, delimiter, encoding)
     header = next(records)
     columns = [cell.strip() or f"column {number}" for number, cell in enumerate(header, 1)]
-    _unique_names(columns, name)
+    unique_names(columns, name)
     left = [records]  # of standard input, which can be read once
     if str(path) != STDIN:
         records.close()
@@ -249,13 +258,16 @@ def _open_parquet(path: Path) -> Table:
             raise InputError(f"{path} is not a whole Parquet file ({_line(error)}); write it anew.") from error
 
     with opened() as file:
-        columns = _unique_names(list(file.schema_arrow.names), str(path))
+        columns = unique_names(list(file.schema_arrow.names), str(path))
+    # Whole numbers stay whole beside a cell that is missing: as float64, long keys would lose digits.
+    names_of_types = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    whole = {getattr(pyarrow, name.lower())(): getattr(pd, f"{name}Dtype")() for name in names_of_types}
 
     def parts(names: Sequence[str]) -> Iterator[pd.DataFrame]:
         first = 1
         with opened() as file:
             for batch in file.iter_batches(_rows_of_a_part(len(columns)), columns=list(names)):
-                frame = batch.to_pandas(ignore_metadata=True)[list(names)]
+                frame = batch.to_pandas(ignore_metadata=True, types_mapper=whole.get)[list(names)]
                 yield frame.set_axis(pd.RangeIndex(first, first + len(frame)))
                 first += len(frame)
 

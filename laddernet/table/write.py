@@ -32,6 +32,8 @@ def csv_writer(path: Path) -> Iterator[Writer]:
     'a,b\\n'
     """
     if str(path) == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as in a file
         yield csv.writer(sys.stdout, lineterminator="\n")
         sys.stdout.flush()
         return
