@@ -175,7 +175,8 @@ def rivals(bench: Bench) -> Rows:
     PyTorch: benchmarks/torch_ladder.py, eager, the same computation as ours, cost and gradients checked against ours
     before. The products by PyTorch are torch.mm into memory kept for them.
     """
-    case = bench.worker("jax", bench.both).submit(worker.call, "ours:reference", sizes=(12, 8, 6, 4), batch=BATCH).result()
+    ours = bench.worker("jax", bench.both).submit(worker.call, "ours:reference", sizes=(12, 8, 6, 4), batch=BATCH)
+    case = ours.result()
     difference = bench.worker("torch", bench.both).submit(worker.call, "torch_ladder:check", case=case).result()
     if not difference < 1e-4:
         raise SystemExit(f"benchmarks/torch_ladder.py differs from laddernet by {difference:.1e}: it is no comparison.")
