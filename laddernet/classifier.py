@@ -228,10 +228,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if before is not None:
             starts = self._starts(before, jobs)
         labelled, held_out = self._held_out(labelled, codes, seeds[0])
-        seen = np.arange(x.shape[0]) if jobs[0].model.combinator else labelled  # as in `training.train`
-        if len(seen) > _STATISTICS_ROWS:
-            seen = np.sort(np.random.default_rng(seeds[0]).choice(seen, _STATISTICS_ROWS, replace=False))
         table = Table(x, scaling, labelled, codes[labelled], self._probabilities(codes[labelled]))
+        seen = _seen(table, jobs[0], np.random.default_rng(seeds[0]))
         learned, history, taken = [], [], 0
         steps = jobs[0].steps
         with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, len(jobs) * steps) as shown:
@@ -477,6 +475,22 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
 
 # --- What is learned ----------------------------------------------------------------------------------------------
+
+
+def _seen(table: Table, job: Job, rng: np.random.Generator) -> np.ndarray:
+    """The rows over which networks are to be normalised: as in a step, half labelled ones, half of all.
+
+    The labelled rows of a step are normalised together with the others. Where classes have other shares among the
+    labels than among the rows, statistics of all rows alone would be of something that the networks have never seen.
+    """
+    n = min(table.x.shape[0], _STATISTICS_ROWS // 2)
+    if table.probabilities is None:
+        labelled = np.resize(table.labelled, n)
+    else:
+        labelled = rng.choice(table.labelled, n, p=table.probabilities)
+    if job.model.combinator is None:  # then only labelled rows teach
+        return labelled
+    return np.concatenate([labelled, rng.choice(table.x.shape[0], n, replace=False)])
 
 
 def _parameters(ladder: Ladder, table: Table, seen: np.ndarray) -> dict[str, np.ndarray]:

@@ -86,6 +86,12 @@ def scaled() -> np.ndarray:
     return brought
 
 
+def seen() -> np.ndarray:
+    """The rows whose statistics normalise, as in a step: as many labelled ones as there are rows, and all rows."""
+    labelled = np.flatnonzero(few() >= 0)
+    return scaled()[np.concatenate([np.resize(labelled, len(X)), np.arange(len(X))])]
+
+
 # --- scikit-learn's own checks ------------------------------------------------------------------------------------
 
 
@@ -115,11 +121,11 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
     assert not np.array_equal(fitted().predict_proba(X), other.predict_proba(X))
 
 
-def test_predictions_are_the_equations_with_the_statistics_of_all_rows() -> None:
+def test_predictions_are_the_equations_with_the_statistics_of_labelled_and_all_rows() -> None:
     layers = range(2)
     (held,) = fitted()._networks
     encoder = [{name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in layers]
-    expected = reference.predict({"encoder": encoder}, scaled(), scaled())
+    expected = reference.predict({"encoder": encoder}, scaled(), seen())
     np.testing.assert_allclose(fitted().predict_proba(X), expected, atol=2e-5)
     np.testing.assert_array_equal(fitted().predict(X), expected.argmax(axis=1))
     np.testing.assert_allclose(fitted().predict_log_proba(X), np.log(expected), atol=2e-3)
@@ -155,7 +161,7 @@ def test_several_networks_decide_by_their_logits_each_with_its_share() -> None:
         encoder = [
             {name: held[f"encoder.{l}.{name}"].astype(float) for name in ("W", "gamma", "beta")} for l in range(depth)
         ]
-        logits.append(np.log(reference.predict({"encoder": encoder}, scaled(), scaled())))
+        logits.append(np.log(reference.predict({"encoder": encoder}, scaled(), seen())))
     assert np.abs(logits[0] - logits[1]).max() > 0.1
     # Logarithms of probabilities are logits but for a number that all classes share.
     mean = np.average(logits, axis=0, weights=[0.3, 0.3, 0.4])
@@ -218,6 +224,14 @@ def test_class_weights_move_the_border() -> None:
     assert one < other
     with pytest.raises(InputError, match=r"class_weight is .*not below 0"):
         fit(class_weight={0: -1.0, 1: 1.0, 2: 1.0})
+
+
+def test_classes_may_have_other_shares_among_the_labels_than_among_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], [950, 50])
+    rows = rng.normal(size=(1000, 4)) + 3 * truth[:, None]
+    y = np.where(np.isin(np.arange(1000), [*range(20), *range(950, 970)]), truth, -1)
+    assert fit(rows, y, scale="columns").score(rows, truth) > 0.98
 
 
 def test_early_stopping_keeps_the_best_on_rows_held_out() -> None:
@@ -371,7 +385,7 @@ def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest
     many = sparse.csr_array(np.tile(X, (60, 1)))
     done = fit(many, np.tile(few(), 60), max_steps=2)
     assert max(made) == 3200  # 32 steps of 100 rows
-    assert sum(made) == 2 * 3200 + 9000
+    assert sum(made) == 2 * 3200 + 10_000
     np.testing.assert_array_equal(done.classes_, [0, 1, 2])
 
 
