@@ -485,7 +485,7 @@ def _seen(table: Table, job: Job, rng: np.random.Generator) -> np.ndarray:
     """
     n = min(table.x.shape[0], _STATISTICS_ROWS // 2)
     if table.probabilities is None:
-        labelled = np.resize(table.labelled, n)
+        labelled = np.resize(rng.permutation(table.labelled), n)  # repeated, or cut: in an order that says nothing
     else:
         labelled = rng.choice(table.labelled, n, p=table.probabilities)
     if job.model.combinator is None:  # then only labelled rows teach

@@ -48,7 +48,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def few(per_class: int = 4) -> np.ndarray:
+def few(per_class: int = 5) -> np.ndarray:
     """Iris with that many labels a class."""
     y = np.full(len(TRUTH), -1)
     for c in range(3):
@@ -234,13 +234,20 @@ def test_classes_may_have_other_shares_among_the_labels_than_among_the_rows() ->
     assert fit(rows, y, scale="columns").score(rows, truth) > 0.98
 
 
+def test_labels_of_all_classes_count_where_only_some_can_normalise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("laddernet.classifier._STATISTICS_ROWS", 100)
+    assert fit(y=TRUTH).score(X, TRUTH) > 0.9  # the first fifty rows, which are sorted, are of one class
+
+
 def test_early_stopping_keeps_the_best_on_rows_held_out() -> None:
     stopped = fit(y=few(20), early_stopping=True, n_iter_no_change=2, max_steps=2000)
     errors = [record["validation_error"] for record in stopped.history_]
     assert stopped.n_steps_ < 2000
     assert min(errors[-2:]) >= min(errors)
     with pytest.warns(UserWarning, match="too few labels"):
-        assert "validation_error" not in fit(early_stopping=True).history_[0]
+        assert "validation_error" not in fit(y=few(4), early_stopping=True).history_[0]
     with pytest.raises(InputError, match=r"validation_fraction is 1\.5; it must lie between 0 and 1"):
         fit(early_stopping=True, validation_fraction=1.5)
 
