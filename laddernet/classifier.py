@@ -24,7 +24,7 @@ from laddernet.errors import InputError
 from laddernet.labels import UNLABELLED, encode_labels, known_labels
 from laddernet.ladder import Ladder
 from laddernet.models import AnyModel, find
-from laddernet.network import Network, Rows, Scaling, fold, join, log_softmax, softmax, statistics
+from laddernet.network import Network, Rows, Scaling, dense, fold, join, log_softmax, softmax, statistics
 from laddernet.scaling import SCALINGS, find_scaling
 from laddernet.settings import by_layer
 from laddernet.stream import Job, Table, template, train
@@ -32,7 +32,8 @@ from laddernet.training import cores as cores_here
 
 _FEWEST_STEPS, _MOST_STEPS = 300, 1000
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
-_FEW_LABELS = 12  # of a class; with more, columns that are not alike get less noise
+_NEIGHBOUR = 5  # the nearest row may be there by chance
+_NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS = 1000, 2**22  # how near rows lie to each other is measured on so many at most
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
 
 
@@ -41,7 +42,7 @@ class Defaults:
     """What is taken for parameters that are None. How they were chosen is in docs/classifier.md."""
 
     hidden: tuple[int, ...]
-    noise: float
+    noise: tuple[float, float]  # of the input, of the layers above; there is less for rows that lie close together
     recon_weights: tuple[float, float, float]
     weight_decay: float
     label_smoothing: float
@@ -52,7 +53,7 @@ class Defaults:
 # By scaling: of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1.
 _ALIKE = Defaults(
     hidden=(256, 128),
-    noise=0.2,
+    noise=(0.2, 0.2),
     recon_weights=(2000.0, 0.5, 0.05),
     weight_decay=0.2,
     label_smoothing=0.0,
@@ -61,7 +62,7 @@ _ALIKE = Defaults(
 )
 _UNLIKE = Defaults(
     hidden=(64, 32),
-    noise=0.3,
+    noise=(0.3, 0.3),
     recon_weights=(200.0, 0.5, 0.05),
     weight_decay=0.5,
     label_smoothing=1.0,  # divided by the number of classes
@@ -69,18 +70,25 @@ _UNLIKE = Defaults(
     linear_share=0.25,
 )
 DEFAULTS = {"range": _ALIKE, "columns": _UNLIKE, "none": _UNLIKE}
+# Noise is too much for rows that lie less than so far `_apart`, and with more than so many labels a class.
+_CLOSE = {"range": 0.18, "columns": 0.12, "none": 0.12}
+_FEW_LABELS = {"range": 6, "columns": 12, "none": 12}
 
 
-def defaults(scaling: str, labels: float, classes: int) -> Defaults:
-    """What suits a table that is scaled so and has so many labels a class.
+def defaults(scaling: str, labels: float, classes: int, apart: float) -> Defaults:
+    """What suits a table that is scaled so, has so many labels a class, and whose rows lie so far `_apart`.
 
-    >>> [round(defaults("columns", labels, classes=2).noise, 2) for labels in (1, 12, 50)]
+    >>> [defaults("range", labels=5, classes=26, apart=apart).noise for apart in (0.09, 0.18, 0.3)]
+    [(0.1, 0.2), (0.2, 0.2), (0.2, 0.2)]
+    >>> [round(defaults("columns", labels, classes=2, apart=0.3).noise[0], 2) for labels in (1, 12, 50)]
     [0.3, 0.3, 0.15]
     """
     found = DEFAULTS[scaling]
-    if scaling == "range":
-        return found
-    noise = found.noise * min(1.0, math.sqrt(_FEW_LABELS / labels))
+    near = min(apart / _CLOSE[scaling], 1.0)
+    many = max(math.sqrt(labels / _FEW_LABELS[scaling]), 1.0)
+    # Of columns that are alike there may be few, each of which says much, or many that repeat each other.
+    less = (near**many, 1.0) if scaling == "range" else (min(max(near, 0.5), 1 / many),) * 2
+    noise = (found.noise[0] * less[0], found.noise[1] * less[1])
     return replace(found, noise=noise, label_smoothing=found.label_smoothing / classes)
 
 
@@ -93,8 +101,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     hidden : sizes of the hidden layers, or of the only one. None: (64, 32), or (256, 128) if the columns are scaled by
         the range of all of them (`scale`), as pixels are.
     noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
-        None: 0.2 if the columns are scaled by that range; else 0.3, and less with more than twelve labels a class
-        (0.15 with fifty).
+        None: 0.3, but less where rows lie close together, or with more than twelve labels a class (0.15 with fifty). If
+        the columns are scaled by that range: 0.2, but less at the input where rows lie close together.
     recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
         None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
@@ -222,7 +230,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if before is not None:  # the networks know no other
             how, scaling = before["_how"], before["network_"].scaling
         classes = len(self.classes_)
-        jobs, shares = self._jobs(x.shape[0], asdict(defaults(how, len(labelled) / classes, classes)))
+        suiting = defaults(how, len(labelled) / classes, classes, _apart(x, scaling))
+        jobs, shares = self._jobs(x.shape[0], asdict(suiting))
         seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=len(jobs))]
         starts: Sequence[Ladder | None] = [None] * len(jobs)
         if before is not None:
@@ -472,6 +481,24 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
         check_is_fitted(self)
         write(Path(path), self.network_, self.classes_)
+
+
+def _apart(x: Rows, scaling: Scaling) -> float:
+    """How far rows are from the fifth nearest that differs, in the mean of the columns: the median of some rows.
+
+    >>> _apart(np.arange(100.0)[:, None], Scaling(np.zeros(1), np.ones(1)))
+    3.0
+    """
+    n = min(_NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS // x.shape[1])
+    rows = np.random.default_rng(0).permutation(x.shape[0])[:n]
+    if len(rows) <= _NEIGHBOUR:
+        return math.inf
+    some = scaling(dense(x[rows])).astype(np.float64)
+    squares = np.square(some).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * some @ some.T
+    distances[distances <= 1e-12 * squares.max()] = np.inf  # itself, its like, and what is but rounding
+    fifth = np.partition(distances, _NEIGHBOUR - 1, axis=1)[:, _NEIGHBOUR - 1]
+    return math.sqrt(np.median(fifth) / max(np.count_nonzero(scaling.factor), 1))
 
 
 # --- What is learned ----------------------------------------------------------------------------------------------
