@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -624,6 +625,12 @@ def _on_device(name: str | None) -> Iterator[None]:
         yield
 
 
+# Fits may overlap in several threads: the last to end gives back what the first found.
+_pinning = threading.Lock()
+_fits_on_cores = 0
+_cores_before: list[int] = []
+
+
 @contextmanager
 def _on_cores(n_jobs: int | None) -> Iterator[None]:
     """Keep all threads of this process to so many cores meanwhile: XLA has no other switch once it has begun."""
@@ -632,13 +639,19 @@ def _on_cores(n_jobs: int | None) -> Iterator[None]:
     if n_jobs is None or n_jobs == -1 or not hasattr(os, "sched_setaffinity"):
         yield
         return
-    cores = sorted(os.sched_getaffinity(0))
-    count = n_jobs if n_jobs > 0 else len(cores) + 1 + n_jobs
+    global _fits_on_cores, _cores_before
+    with _pinning:
+        if not _fits_on_cores:
+            _cores_before = sorted(os.sched_getaffinity(0))
+        _fits_on_cores += 1
+        _keep_to(_cores_before[: n_jobs if n_jobs > 0 else len(_cores_before) + 1 + n_jobs])
     try:
-        _keep_to(cores[:count])
         yield
     finally:
-        _keep_to(cores)
+        with _pinning:
+            _fits_on_cores -= 1
+            if not _fits_on_cores:
+                _keep_to(_cores_before)
 
 
 def _keep_to(cores: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -31,7 +32,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from laddernet import DivergedError, InputError, LadderClassifier, modelfile, training
-from laddernet.classifier import _apart
+from laddernet.classifier import _apart, _on_cores
 from laddernet.combinators import Linear
 from laddernet.labels import encode_labels
 from laddernet.network import Scaling
@@ -539,6 +540,18 @@ def test_a_copy_by_pickle_or_joblib_predicts_the_same() -> None:
 
 def test_keeping_to_one_core_changes_nothing() -> None:
     np.testing.assert_array_equal(fit(n_jobs=1).predict_proba(X), fitted().predict_proba(X))
+
+
+def test_cores_are_given_back_when_the_last_of_overlapping_fits_has_ended() -> None:
+    cores = os.sched_getaffinity(0)
+    one, other = _on_cores(1), _on_cores(1)
+    one.__enter__()
+    assert len(os.sched_getaffinity(0)) == 1
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert len(os.sched_getaffinity(0)) == 1
+    other.__exit__(None, None, None)
+    assert os.sched_getaffinity(0) == cores
 
 
 # --- Files --------------------------------------------------------------------------------------------------------
