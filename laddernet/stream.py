@@ -4,9 +4,10 @@ What is compiled depends on the columns, the classes and the network, not on the
 different tables of one shape share it. While a chunk is being computed the next one is gathered.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -27,6 +28,7 @@ from laddernet.training import (
 )
 
 CHUNK = 32  # steps
+_CELLS = 2**24  # a table of no more is scaled once; its rows are brought many times
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,13 @@ class Table:
     probabilities: np.ndarray | None = None  # how often each is drawn, if not equally often
 
     def bring(self, rows: np.ndarray) -> np.ndarray:
-        return self.scaling(dense(self.x[rows]))
+        if math.prod(self.x.shape) > _CELLS:
+            return self.scaling(dense(self.x[rows]))
+        return self._scaled[rows]
+
+    @cached_property
+    def _scaled(self) -> np.ndarray:
+        return self.scaling(dense(self.x))
 
 
 def train(
