@@ -4,7 +4,6 @@ What is compiled depends on the columns, the classes and the network, not on the
 different tables of one shape share it. While a chunk is being computed the next one is gathered.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -60,13 +59,12 @@ class Table:
     probabilities: np.ndarray | None = None  # how often each is drawn, if not equally often
 
     def bring(self, rows: np.ndarray) -> np.ndarray:
-        if math.prod(self.x.shape) > _CELLS:
-            return self.scaling(dense(self.x[rows]))
-        return self._scaled[rows]
+        brought: np.ndarray = self.scaling(dense(self.x[rows])) if self._scaled is None else self._scaled[rows]
+        return brought
 
     @cached_property
-    def _scaled(self) -> np.ndarray:
-        return self.scaling(dense(self.x))
+    def _scaled(self) -> np.ndarray | None:
+        return self.scaling(self.x) if isinstance(self.x, np.ndarray) and self.x.size <= _CELLS else None
 
 
 def train(
