@@ -197,7 +197,7 @@ def models(bench: Bench) -> Rows:
     """
     known: dict[str, bool] = bench.worker("jax", bench.both).submit(worker.call, "ours:models").result()
     others = [id for id in known if id != "vanilla"][: 1 if bench.quick else None]
-    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(7))
+    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(15))
     timings[bench.vanilla.name].ratio.append(1.0)
     by_id = {id: timings[bench.step(id, bench.both).name] for id in known if id in ("vanilla", *others)}
     fastest = min(median(timing.ratio) for id, timing in by_id.items() if known[id])
