@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -240,16 +241,17 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         labelled, held_out = self._held_out(labelled, codes, seeds[0])
         table = Table(x, scaling, labelled, codes[labelled], self._probabilities(codes[labelled]))
         seen = _seen(table, jobs[0], np.random.default_rng(seeds[0]))
-        learned, history, taken = [], [], 0
-        steps = jobs[0].steps
-        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, len(jobs) * steps) as shown:
-            for number, (job, seed, start) in enumerate(zip(jobs, seeds, starts, strict=True)):
-                tell = partial(shown, number * steps)
-                watch = _Watch(self.n_iter_no_change, table, seen, held_out, codes[held_out], tell)
-                ladder = train(job, table, seed, start=start, on_chunk=watch.hear)
-                learned.append(watch.best or _parameters(ladder, table, seen))
-                history += [{"network": number, **record} for record in watch.history]
-                taken += watch.history[-1]["step"]
+        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, jobs) as shown:
+            watches = [
+                _Watch(self.n_iter_no_change, table, seen, held_out, codes[held_out], partial(shown, number))
+                for number in range(len(jobs))
+            ]
+            ladders = _trained(jobs, table, seeds, starts, [watch.hear for watch in watches])
+            learned = [
+                watch.best or _parameters(ladder, table, seen) for watch, ladder in zip(watches, ladders, strict=True)
+            ]
+        history = [{"network": number, **record} for number, watch in enumerate(watches) for record in watch.history]
+        taken = sum(watch.history[-1]["step"] for watch in watches)
         self._how, self._networks, self._shares = how, learned, shares
         self.history_, self.n_steps_ = history, taken
         self.network_ = join([_folded(arrays, scaling) for arrays in learned], shares)
@@ -505,6 +507,55 @@ def _apart(x: Rows, scaling: Scaling) -> float:
 # --- What is learned ----------------------------------------------------------------------------------------------
 
 
+def _trained(
+    jobs: Sequence[Job],
+    table: Table,
+    seeds: Sequence[int],
+    starts: Sequence[Ladder | None],
+    hear: Sequence[Callable[[dict[str, Any], Callable[[], Any]], bool]],
+) -> list[Ladder]:
+    """Train each network in a thread, as many at a time as there are cores.
+
+    Their operations are too small to be divided among cores, and no network depends on how another is getting on. The
+    first of a kind compiles its program; the others of that kind wait until it has.
+    """
+    import jax
+
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]  # a setting of this thread only
+    compiled = {job: threading.Event() for job in jobs}
+    stopped = threading.Event()
+
+    def learn(number: int) -> Ladder:
+        job = jobs[number]
+        if jobs.index(job) < number:
+            compiled[job].wait()
+
+        def on_chunk(record: dict[str, Any], now: Callable[[], Any]) -> bool:
+            compiled[job].set()
+            return hear[number](record, now) or stopped.is_set()
+
+        try:
+            with jax.default_device(device):
+                return train(job, table, seeds[number], start=starts[number], on_chunk=on_chunk)
+        except BaseException:
+            stopped.set()
+            raise
+        finally:
+            compiled[job].set()
+
+    with ThreadPoolExecutor(cores_here()) as pool:
+        try:
+            order = sorted(
+                range(len(jobs)), key=lambda number: jobs.index(jobs[number]) < number
+            )  # one of each kind first
+            ladders = dict(zip(order, pool.map(learn, order), strict=True))
+        except BaseException:  # also Ctrl-C, which reaches only this thread
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [ladders[number] for number in range(len(jobs))]
+
+
 def _seen(table: Table, job: Job, rng: np.random.Generator) -> np.ndarray:
     """The rows over which networks are to be normalised: as in a step, half labelled ones, half of all.
 
@@ -582,29 +633,42 @@ class _Watch:
 
 
 @contextmanager
-def _shown(verbose: bool, steps: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
-    """What tells of a record that comes after so many steps of other networks: on a terminal a live line, else some
-    ten plain ones."""
+def _shown(verbose: bool, jobs: Sequence[Job]) -> Iterator[Callable[[int, dict[str, Any]], None]]:
+    """What tells of a network's record, by its number: on a terminal a live line, else some ten plain ones."""
     from rich.console import Console
 
     from laddernet.progress import progress_shown
 
     console = Console(stderr=True)
+    steps = sum(job.steps for job in jobs)
+    taken = [0] * len(jobs)
+    telling = threading.Lock()  # networks are trained in several threads
+
+    def of_all(number: int, record: dict[str, Any]) -> dict[str, Any]:
+        taken[number] = record["step"]
+        return {**record, "step": sum(taken)}
+
     if not verbose:
-        yield lambda before, record: None
+        yield lambda number, record: None
     elif console.is_terminal:
         with progress_shown("step", steps, 1, console) as shown:
-            yield lambda before, record: shown({**record, "step": before + record["step"]})
+
+            def show(number: int, record: dict[str, Any]) -> None:
+                with telling:
+                    shown(of_all(number, record))
+
+            yield show
     else:
         said = 0
 
-        def say(before: int, record: dict[str, Any]) -> None:
+        def say(number: int, record: dict[str, Any]) -> None:
             nonlocal said
-            step = before + record["step"]
-            if step * 10 // steps > said:
-                said = step * 10 // steps
-                error = f", validation {record['validation_error']:.2f} %" if "validation_error" in record else ""
-                print(f"step {step} of {steps}: cost {record['cost']:.3f}{error}", flush=True)
+            with telling:
+                step = of_all(number, record)["step"]
+                if step * 10 // steps > said:
+                    said = step * 10 // steps
+                    error = f", validation {record['validation_error']:.2f} %" if "validation_error" in record else ""
+                    print(f"step {step} of {steps}: cost {record['cost']:.3f}{error}", flush=True)
 
         yield say
 

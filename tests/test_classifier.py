@@ -32,7 +32,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from laddernet import DivergedError, InputError, LadderClassifier, modelfile, training
-from laddernet.classifier import _apart, _on_cores
+from laddernet.classifier import _apart, _on_cores, _Watch
 from laddernet.combinators import Linear
 from laddernet.labels import encode_labels
 from laddernet.network import Scaling
@@ -540,6 +540,31 @@ def test_a_copy_by_pickle_or_joblib_predicts_the_same() -> None:
 
 def test_keeping_to_one_core_changes_nothing() -> None:
     np.testing.assert_array_equal(fit(n_jobs=1).predict_proba(X), fitted().predict_proba(X))
+
+
+def test_networks_that_are_trained_side_by_side_are_those_that_are_trained_one_after_the_other() -> None:
+    several: dict[str, Any] = {"n_networks": 3, "linear_share": 0.25, "max_steps": 64}
+    together, in_turn = fit(**several), fit(**several, n_jobs=1)
+    np.testing.assert_array_equal(together.predict_proba(X), in_turn.predict_proba(X))
+    assert together.history_ == in_turn.history_
+    assert [record["network"] for record in together.history_] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[int] = []
+
+    def hear(watch: _Watch, record: dict[str, Any], now: Any) -> bool:
+        heard.append(record["step"])
+        if record["step"] == 96:
+            raise DivergedError("A network diverged.")
+        return False
+
+    monkeypatch.setattr(_Watch, "hear", hear)
+    with pytest.raises(DivergedError, match="A network diverged"):
+        fit(n_networks=4, max_steps=32_000)
+    assert max(heard) <= 96 + 32 * 8  # each ends after the chunk that it was at, or one that it had begun
+    monkeypatch.undo()
+    assert fit(n_networks=2).score(X, TRUTH) > 0.8
 
 
 def test_cores_are_given_back_when_the_last_of_overlapping_fits_has_ended() -> None:
