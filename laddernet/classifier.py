@@ -517,21 +517,31 @@ def _trained(
     """Train each network in a thread, as many at a time as there are cores.
 
     Their operations are too small to be divided among cores, and no network depends on how another is getting on. The
-    first of a kind compiles its program; the others of that kind wait until it has.
+    first of a kind compiles its program; the others of that kind wait until it has. One program is compiled at a time:
+    that takes more memory than all else.
     """
     import jax
 
     device = jax.config.jax_default_device  # type: ignore[attr-defined]  # a setting of this thread only
     compiled = {job: threading.Event() for job in jobs}
+    compiling = threading.Lock()
     stopped = threading.Event()
 
     def learn(number: int) -> Ladder:
         job = jobs[number]
-        if jobs.index(job) < number:
+        first = jobs.index(job) == number
+        if first:
+            compiling.acquire()
+        else:
             compiled[job].wait()
 
+        def has_compiled() -> None:
+            if first and not compiled[job].is_set():
+                compiled[job].set()
+                compiling.release()
+
         def on_chunk(record: dict[str, Any], now: Callable[[], Any]) -> bool:
-            compiled[job].set()
+            has_compiled()
             return hear[number](record, now) or stopped.is_set()
 
         try:
@@ -541,13 +551,12 @@ def _trained(
             stopped.set()
             raise
         finally:
-            compiled[job].set()
+            has_compiled()
 
     with ThreadPoolExecutor(cores_here()) as pool:
         try:
-            order = sorted(
-                range(len(jobs)), key=lambda number: jobs.index(jobs[number]) < number
-            )  # one of each kind first
+            # One of each kind first.
+            order = sorted(range(len(jobs)), key=lambda number: jobs.index(jobs[number]) < number)
             ladders = dict(zip(order, pool.map(learn, order), strict=True))
         except BaseException:  # also Ctrl-C, which reaches only this thread
             stopped.set()
