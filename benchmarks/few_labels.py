@@ -235,7 +235,7 @@ def _loaded(name: str) -> data.Parts:
 @lru_cache(1)
 def _hidden(name: str) -> tuple[int, ...]:
     """The layers that LadderClassifier has for a set, unless told otherwise."""
-    from laddernet.classifier import DEFAULTS
+    from laddernet.defaults import DEFAULTS
     from laddernet.scaling import find_scaling
 
     return DEFAULTS[find_scaling(_loaded(name).x_train)[0]].hidden

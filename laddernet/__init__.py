@@ -1,34 +1,52 @@
 """Semi-supervised learning with Ladder Networks: a good classifier from many rows and few labels."""
 
-from laddernet.classifier import LadderClassifier
-from laddernet.combinators import Combinator, PerUnit, initially
-from laddernet.curve import label_curve, plot_label_curve
-from laddernet.data import Dataset, TrainingData, load, training_data
-from laddernet.errors import DivergedError, InputError
-from laddernet.models import MODELS, Model, find
-from laddernet.run import load_run
-from laddernet.settings import configure
-from laddernet.training import Config, Trained, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "MODELS",
-    "Combinator",
-    "Config",
-    "Dataset",
-    "DivergedError",
-    "InputError",
-    "LadderClassifier",
-    "Model",
-    "PerUnit",
-    "Trained",
-    "TrainingData",
-    "configure",
-    "find",
-    "initially",
-    "label_curve",
-    "load",
-    "load_run",
-    "plot_label_curve",
-    "train",
-    "training_data",
-]
+if TYPE_CHECKING:
+    from laddernet.classifier import LadderClassifier as LadderClassifier
+    from laddernet.combinators import Combinator as Combinator
+    from laddernet.combinators import PerUnit as PerUnit
+    from laddernet.combinators import initially as initially
+    from laddernet.curve import label_curve as label_curve
+    from laddernet.curve import plot_label_curve as plot_label_curve
+    from laddernet.data import Dataset as Dataset
+    from laddernet.data import TrainingData as TrainingData
+    from laddernet.data import load as load
+    from laddernet.data import training_data as training_data
+    from laddernet.errors import DivergedError as DivergedError
+    from laddernet.errors import InputError as InputError
+    from laddernet.models import MODELS as MODELS
+    from laddernet.models import Model as Model
+    from laddernet.models import find as find
+    from laddernet.run import load_run as load_run
+    from laddernet.settings import configure as configure
+    from laddernet.training import Config as Config
+    from laddernet.training import Trained as Trained
+    from laddernet.training import train as train
+
+# Loaded when they are asked for: JAX, which not every use needs, takes a second.
+_MODULES = {
+    "classifier": ["LadderClassifier"],
+    "combinators": ["Combinator", "PerUnit", "initially"],
+    "curve": ["label_curve", "plot_label_curve"],
+    "data": ["Dataset", "TrainingData", "load", "training_data"],
+    "errors": ["DivergedError", "InputError"],
+    "models": ["MODELS", "Model", "find"],
+    "run": ["load_run"],
+    "settings": ["configure"],
+    "training": ["Config", "Trained", "train"],
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,97 +1,24 @@
 """LadderClassifier: the Ladder Network as a scikit-learn estimator."""
 
 import json
-import math
 import os
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import train_test_split
-from sklearn.utils import Tags, check_random_state, compute_class_weight
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from laddernet import modelfile
-from laddernet.checkpoint import from_named_arrays, named_arrays
 from laddernet.errors import InputError
-from laddernet.labels import UNLABELLED, encode_labels, known_labels
-from laddernet.ladder import Ladder
-from laddernet.models import AnyModel, find
-from laddernet.network import Network, Rows, Scaling, dense, fold, join, log_softmax, softmax, statistics
-from laddernet.scaling import SCALINGS, find_scaling
-from laddernet.settings import by_layer
-from laddernet.stream import Job, Table, template, train
-from laddernet.training import cores as cores_here
+from laddernet.labels import encode_labels, known_labels
+from laddernet.network import Rows, Scaling, folded, join, log_softmax, softmax
 
-_FEWEST_STEPS, _MOST_STEPS = 300, 1000
-_DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
-_NEIGHBOUR = 5  # the nearest row may be there by chance
-_NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS = 1000, 2**22  # how near rows lie to each other is measured on so many at most
-_STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
-
-
-@dataclass(frozen=True)
-class Defaults:
-    """What is taken for parameters that are None. How they were chosen is in docs/classifier.md."""
-
-    hidden: tuple[int, ...]
-    noise: tuple[float, float]  # of the input, of the layers above; there is less for rows that lie close together
-    recon_weights: tuple[float, float, float]
-    weight_decay: float
-    label_smoothing: float
-    n_networks: int
-    linear_share: float
-
-
-# By scaling: of pixels from 0 to 1 the variance is about a tenth of that of a column with deviation 1.
-_ALIKE = Defaults(
-    hidden=(256, 128),
-    noise=(0.2, 0.2),
-    recon_weights=(2000.0, 0.5, 0.05),
-    weight_decay=0.2,
-    label_smoothing=0.0,
-    n_networks=1,
-    linear_share=0.0,
-)
-_UNLIKE = Defaults(
-    hidden=(64, 32),
-    noise=(0.3, 0.3),
-    recon_weights=(200.0, 0.5, 0.05),
-    weight_decay=0.5,
-    label_smoothing=1.0,  # divided by the number of classes
-    n_networks=4,
-    linear_share=0.25,
-)
-DEFAULTS = {"range": _ALIKE, "columns": _UNLIKE, "none": _UNLIKE}
-# Noise is too much for rows that lie less than so far `_apart`, and with more than so many labels a class.
-_CLOSE = {"range": 0.18, "columns": 0.12, "none": 0.12}
-_FEW_LABELS = {"range": 6, "columns": 12, "none": 12}
-
-
-def defaults(scaling: str, labels: float, classes: int, apart: float) -> Defaults:
-    """What suits a table that is scaled so, has so many labels a class, and whose rows lie so far `_apart`.
-
-    >>> [defaults("range", labels=5, classes=26, apart=apart).noise for apart in (0.09, 0.18, 0.3)]
-    [(0.1, 0.2), (0.2, 0.2), (0.2, 0.2)]
-    >>> [round(defaults("columns", labels, classes=2, apart=0.3).noise[0], 2) for labels in (1, 12, 50)]
-    [0.3, 0.3, 0.15]
-    """
-    found = DEFAULTS[scaling]
-    near = min(apart / _CLOSE[scaling], 1.0)
-    many = max(math.sqrt(labels / _FEW_LABELS[scaling]), 1.0)
-    # Of columns that are alike there may be few, each of which says much, or many that repeat each other.
-    less = (near**many, 1.0) if scaling == "range" else (min(max(near, 0.5), 1 / many),) * 2
-    noise = (found.noise[0] * less[0], found.noise[1] * less[1])
-    return replace(found, noise=noise, label_smoothing=found.label_smoothing / classes)
+if TYPE_CHECKING:
+    from laddernet.models import AnyModel
 
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -154,7 +81,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     def __init__(
         self,
-        model: AnyModel = "vanilla",
+        model: "AnyModel" = "vanilla",
         *,
         hidden: Sequence[int] | None = None,
         noise: float | Sequence[float] | None = None,
@@ -218,6 +145,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
+        from laddernet.fitting import learn  # and with it JAX, which prediction can do without
+
         before = vars(self).copy() if self.warm_start and hasattr(self, "network_") else None
         x = self._checked(X, reset=True)
         if y is None:
@@ -225,137 +154,12 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.classes_, codes = encode_labels(y, self.unlabeled)
         if len(codes) != x.shape[0]:
             raise InputError(f"X has {x.shape[0]} rows and y has {len(codes)}; give a label, or a mark, for each row.")
-        labelled = np.flatnonzero(codes != UNLABELLED)
-        if self.scale not in SCALINGS:
-            raise InputError(f"scale is {self.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
-        how, scaling = find_scaling(x, self.scale)
-        if before is not None:  # the networks know no other
-            how, scaling = before["_how"], before["network_"].scaling
-        classes = len(self.classes_)
-        suiting = defaults(how, len(labelled) / classes, classes, _apart(x, scaling))
-        jobs, shares = self._jobs(x.shape[0], asdict(suiting))
-        seeds = [int(seed) for seed in check_random_state(self.random_state).randint(2**31, size=len(jobs))]
-        starts: Sequence[Ladder | None] = [None] * len(jobs)
-        if before is not None:
-            starts = self._starts(before, jobs)
-        labelled, held_out = self._held_out(labelled, codes, seeds[0])
-        table = Table(x, scaling, labelled, codes[labelled], self._probabilities(codes[labelled]))
-        seen = _seen(table, jobs[0], np.random.default_rng(seeds[0]))
-        with _on_device(self.device), _on_cores(self.n_jobs), _shown(self.verbose, jobs) as shown:
-            watches = [
-                _Watch(self.n_iter_no_change, table, seen, held_out, codes[held_out], partial(shown, number))
-                for number in range(len(jobs))
-            ]
-            ladders = _trained(jobs, table, seeds, starts, [watch.hear for watch in watches])
-            learned = [
-                watch.best or _parameters(ladder, table, seen) for watch, ladder in zip(watches, ladders, strict=True)
-            ]
-        history = [{"network": number, **record} for number, watch in enumerate(watches) for record in watch.history]
-        taken = sum(watch.history[-1]["step"] for watch in watches)
-        self._how, self._networks, self._shares = how, learned, shares
-        self.history_, self.n_steps_ = history, taken
-        self.network_ = join([_folded(arrays, scaling) for arrays in learned], shares)
-        self.noise_, self.recon_weights_ = jobs[0].noise, jobs[0].recon_weights
+        learned = learn(self, x, codes, before)
+        self._how, self._networks, self._shares = learned.how, learned.networks, learned.shares
+        self.history_, self.n_steps_ = learned.history, learned.steps
+        self.network_ = join([folded(arrays, learned.scaling) for arrays in learned.networks], learned.shares)
+        self.noise_, self.recon_weights_ = learned.noise, learned.recon_weights
         return self
-
-    def _jobs(self, rows: int, suiting: dict[str, Any]) -> tuple[list[Job], list[float]]:
-        """The networks to be trained, and the share of each in what they decide.
-
-        Every parameter is checked, and for None there is what suits the table.
-        """
-        given = {name: getattr(self, name) for name in suiting}
-        chosen = suiting | {name: value for name, value in given.items() if value is not None}
-        hidden = tuple(chosen["hidden"]) if np.ndim(chosen["hidden"]) else (chosen["hidden"],)
-        if not hidden or not all(_whole(n) and n >= 1 for n in hidden):
-            raise InputError(f"hidden is {self.hidden!r}; give one or more sizes of 1 or more.")
-        if self.epochs is not None and self.max_steps is not None:
-            raise InputError("Both epochs and max_steps are given; give one of them.")
-        for name in ("epochs", "max_steps", "batch_size", "n_iter_no_change", "n_networks"):
-            value = getattr(self, name)
-            if value is not None and not (_whole(value) and value >= 1):
-                raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
-        for name, least in {"learning_rate": "above 0", "eta": "above 0", "weight_decay": "0 or more"}.items():
-            value = chosen[name] if name in chosen else getattr(self, name)
-            if not (_finite(value) and value >= 0 and (value > 0 or least != "above 0")):
-                raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
-        for name in ("label_smoothing", "linear_share"):
-            if not (_finite(chosen[name]) and 0 <= chosen[name] < 1):
-                raise InputError(f"{name} is {chosen[name]!r}; it must be 0 or more, and less than 1.")
-        layers = len(hidden) + 2
-        passes = None if self.epochs is None else self.epochs * math.ceil(rows / self.batch_size)
-        job = Job(
-            # The paper normalises the labelled rows by themselves. With a label or two a class that says little about
-            # the rows to be classified, so here they are normalised together with the unlabelled ones.
-            model=replace(find(self.model), joint=True),
-            sizes=(self.n_features_in_, *map(int, hidden), len(self.classes_)),
-            noise=by_layer("noise", _plain(chosen["noise"]), layers, short=2),
-            recon_weights=by_layer("recon_weights", _plain(chosen["recon_weights"]), layers, short=3),
-            eta=self.eta,
-            learning_rate=self.learning_rate,
-            weight_decay=chosen["weight_decay"],
-            decay=_DECAY,
-            steps=passes or self.max_steps or min(max(rows, _FEWEST_STEPS), _MOST_STEPS),
-            batch_size=self.batch_size,
-            labelled_batch_size=self.batch_size,
-            label_smoothing=chosen["label_smoothing"],
-        )
-        networks, share = int(chosen["n_networks"]), chosen["linear_share"]
-        jobs, shares = [job] * networks, [(1 - share) / networks] * networks
-        if share:
-            linear = replace(
-                job,
-                sizes=(job.sizes[0], job.sizes[-1]),
-                noise=(job.noise[0], job.noise[-1]),
-                recon_weights=(0.0, 0.0),
-            )
-            jobs, shares = [*jobs, linear], [*shares, share]
-        return jobs, shares
-
-    def _starts(self, before: dict[str, Any], jobs: Sequence[Job]) -> list[Ladder]:
-        """The networks of the last fit, on which this one goes on."""
-        if not np.array_equal(before["classes_"], self.classes_):
-            raise InputError(
-                f"The last fit was for the classes {before['classes_'].tolist()}, this one is for "
-                f"{self.classes_.tolist()}; with warm_start=True they must be the same."
-            )
-        if len(before["_networks"]) != len(jobs):
-            raise InputError(
-                f"The last fit trained {len(before['_networks'])} networks, this one is to train {len(jobs)}; with "
-                "warm_start=True n_networks must be the same, and linear_share above 0 in both or in neither."
-            )
-        learned = [
-            {name: array for name, array in arrays.items() if not name.startswith("statistics.")}
-            for arrays in before["_networks"]
-        ]
-        return [
-            from_named_arrays(template(job), arrays, "The last fit") for job, arrays in zip(jobs, learned, strict=True)
-        ]
-
-    def _held_out(self, labelled: np.ndarray, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The labelled rows to learn from, and those by which to stop."""
-        if not self.early_stopping:
-            return labelled, labelled[:0]
-        if not 0 < self.validation_fraction < 1:
-            raise InputError(f"validation_fraction is {self.validation_fraction!r}; it must lie between 0 and 1.")
-        fewest = np.bincount(codes[labelled]).min()
-        if fewest < 5 or len(labelled) * self.validation_fraction < len(self.classes_):
-            warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=3)
-            return labelled, labelled[:0]
-        learn, held_out = train_test_split(
-            labelled, test_size=self.validation_fraction, stratify=codes[labelled], random_state=seed
-        )
-        return np.sort(learn), np.sort(held_out)
-
-    def _probabilities(self, codes: np.ndarray) -> np.ndarray | None:
-        """How often each labelled row is to be drawn, if classes have weights."""
-        if self.class_weight is None:
-            return None
-        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
-        share: np.ndarray = weights[codes]
-        if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
-            raise InputError(f"class_weight is {self.class_weight!r}; weights must be finite, not below 0, not all 0.")
-        share /= share.sum()
-        return share
 
     # --- Prediction ----------------------------------------------------------------------------------------------
 
@@ -473,7 +277,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(about["networks"])]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
         made._shares = about.get("shares", equal)
-        made.network_ = join([_folded(network, scaling) for network in made._networks], made._shares)
+        made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
         # Before it was kept, only the scaling by columns had a bound.
         made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
         return made
@@ -486,261 +290,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         write(Path(path), self.network_, self.classes_)
 
 
-def _apart(x: Rows, scaling: Scaling) -> float:
-    """How far rows are from the fifth nearest that differs, in the mean of the columns: the median of some rows.
-
-    >>> _apart(np.arange(100.0)[:, None], Scaling(np.zeros(1), np.ones(1)))
-    3.0
-    """
-    n = min(_NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS // x.shape[1])
-    rows = np.random.default_rng(0).permutation(x.shape[0])[:n]
-    if len(rows) <= _NEIGHBOUR:
-        return math.inf
-    some = scaling(dense(x[rows])).astype(np.float64)
-    squares = np.square(some).sum(axis=1)
-    distances = squares[:, None] + squares - 2 * some @ some.T
-    distances[distances <= 1e-12 * squares.max()] = np.inf  # itself, its like, and what is but rounding
-    fifth = np.partition(distances, _NEIGHBOUR - 1, axis=1)[:, _NEIGHBOUR - 1]
-    return math.sqrt(np.median(fifth) / max(np.count_nonzero(scaling.factor), 1))
-
-
-# --- What is learned ----------------------------------------------------------------------------------------------
-
-
-def _trained(
-    jobs: Sequence[Job],
-    table: Table,
-    seeds: Sequence[int],
-    starts: Sequence[Ladder | None],
-    hear: Sequence[Callable[[dict[str, Any], Callable[[], Any]], bool]],
-) -> list[Ladder]:
-    """Train each network in a thread, as many at a time as there are cores.
-
-    Their operations are too small to be divided among cores, and no network depends on how another is getting on. The
-    first of a kind compiles its program; the others of that kind wait until it has. One program is compiled at a time:
-    that takes more memory than all else.
-    """
-    import jax
-
-    device = jax.config.jax_default_device  # type: ignore[attr-defined]  # a setting of this thread only
-    compiled = {job: threading.Event() for job in jobs}
-    compiling = threading.Lock()
-    stopped = threading.Event()
-
-    def learn(number: int) -> Ladder:
-        job = jobs[number]
-        first = jobs.index(job) == number
-        if first:
-            compiling.acquire()
-        else:
-            compiled[job].wait()
-
-        def has_compiled() -> None:
-            if first and not compiled[job].is_set():
-                compiled[job].set()
-                compiling.release()
-
-        def on_chunk(record: dict[str, Any], now: Callable[[], Any]) -> bool:
-            has_compiled()
-            return hear[number](record, now) or stopped.is_set()
-
-        try:
-            with jax.default_device(device):
-                return train(job, table, seeds[number], start=starts[number], on_chunk=on_chunk)
-        except BaseException:
-            stopped.set()
-            raise
-        finally:
-            has_compiled()
-
-    with ThreadPoolExecutor(cores_here()) as pool:
-        try:
-            # One of each kind first.
-            order = sorted(range(len(jobs)), key=lambda number: jobs.index(jobs[number]) < number)
-            ladders = dict(zip(order, pool.map(learn, order), strict=True))
-        except BaseException:  # also Ctrl-C, which reaches only this thread
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [ladders[number] for number in range(len(jobs))]
-
-
-def _seen(table: Table, job: Job, rng: np.random.Generator) -> np.ndarray:
-    """The rows over which networks are to be normalised: as in a step, half labelled ones, half of all.
-
-    The labelled rows of a step are normalised together with the others. Where classes have other shares among the
-    labels than among the rows, statistics of all rows alone would be of something that the networks have never seen.
-    """
-    n = min(table.x.shape[0], _STATISTICS_ROWS // 2)
-    if table.probabilities is None:
-        labelled = np.resize(rng.permutation(table.labelled), n)  # repeated, or cut: in an order that says nothing
-    else:
-        labelled = rng.choice(table.labelled, n, p=table.probabilities)
-    if job.model.combinator is None:  # then only labelled rows teach
-        return labelled
-    return np.concatenate([labelled, rng.choice(table.x.shape[0], n, replace=False)])
-
-
-def _parameters(ladder: Ladder, table: Table, seen: np.ndarray) -> dict[str, np.ndarray]:
-    """A network's arrays by name, and the statistics that its clean path has over some of the rows."""
-    arrays = {name: array.copy() for name, array in named_arrays(ladder).items()}
-    mu, sigma = statistics(table.bring, seen, *_encoder(arrays))
-    known = {"mu": mu, "sigma": sigma}
-    return arrays | {f"statistics.{name}.{l}": a for name, all_l in known.items() for l, a in enumerate(all_l)}
-
-
 def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays whose names begin with a prefix, by what follows it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
-    W, gamma, beta = _encoder(arrays)
-    mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
-    return fold(scaling, W, gamma, beta, mu, sigma)
-
-
-def _encoder(arrays: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
-    """W, γ and β of layers 1 to L."""
-    layers = sum(name.startswith("encoder.") and name.endswith(".W") for name in arrays)
-    return [[arrays[f"encoder.{l}.{name}"] for l in range(layers)] for name in ("W", "gamma", "beta")]
-
-
-class _Watch:
-    """Hears each chunk: keeps the records and, with rows held out, the best network so far."""
-
-    def __init__(
-        self,
-        patience: int,
-        table: Table,
-        seen: np.ndarray,
-        held_out: np.ndarray,
-        codes: np.ndarray,
-        tell: Callable[[dict[str, Any]], None],
-    ) -> None:
-        self.history: list[dict[str, Any]] = []
-        self.best: dict[str, np.ndarray] | None = None
-        self._patience, self._tell = patience, tell
-        self._table, self._seen, self._held_out, self._codes = table, seen, held_out, codes
-        self._lowest, self._since = math.inf, 0
-
-    def hear(self, record: dict[str, Any], now: Callable[[], Any]) -> bool:
-        self.history.append(record)
-        if len(self._held_out):
-            parameters = _parameters(now(), self._table, self._seen)
-            logits = _folded(parameters, self._table.scaling).logits(self._table.x[self._held_out])
-            error = record["validation_error"] = 100 * float(np.mean(logits.argmax(axis=1) != self._codes))
-            self._since += 1
-            if error <= self._lowest:  # of equals the last, which has learned for longer
-                self._since = 0 if error < self._lowest else self._since
-                self._lowest, self.best = error, parameters
-        self._tell(record)
-        return self._since >= self._patience
-
-
-# --- Around it ----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _shown(verbose: bool, jobs: Sequence[Job]) -> Iterator[Callable[[int, dict[str, Any]], None]]:
-    """What tells of a network's record, by its number: on a terminal a live line, else some ten plain ones."""
-    from rich.console import Console
-
-    from laddernet.progress import progress_shown
-
-    console = Console(stderr=True)
-    steps = sum(job.steps for job in jobs)
-    taken = [0] * len(jobs)
-    telling = threading.Lock()  # networks are trained in several threads
-
-    def of_all(number: int, record: dict[str, Any]) -> dict[str, Any]:
-        taken[number] = record["step"]
-        return {**record, "step": sum(taken)}
-
-    if not verbose:
-        yield lambda number, record: None
-    elif console.is_terminal:
-        with progress_shown("step", steps, 1, console) as shown:
-
-            def show(number: int, record: dict[str, Any]) -> None:
-                with telling:
-                    shown(of_all(number, record))
-
-            yield show
-    else:
-        said = 0
-
-        def say(number: int, record: dict[str, Any]) -> None:
-            nonlocal said
-            with telling:
-                step = of_all(number, record)["step"]
-                if step * 10 // steps > said:
-                    said = step * 10 // steps
-                    error = f", validation {record['validation_error']:.2f} %" if "validation_error" in record else ""
-                    print(f"step {step} of {steps}: cost {record['cost']:.3f}{error}", flush=True)
-
-        yield say
-
-
-@contextmanager
-def _on_device(name: str | None) -> Iterator[None]:
-    if name is None:
-        yield
-        return
-    import jax
-
-    try:
-        device = jax.devices(str(name))[0]
-    except RuntimeError as error:
-        present = ", ".join(sorted({device.platform for device in jax.devices()}))
-        raise InputError(f"There is no device {name!r} here; give one of {present}, or None.") from error
-    with jax.default_device(device):
-        yield
-
-
-# Fits may overlap in several threads: the last to end gives back what the first found.
-_pinning = threading.Lock()
-_fits_on_cores = 0
-_cores_before: list[int] = []
-
-
-@contextmanager
-def _on_cores(n_jobs: int | None) -> Iterator[None]:
-    """Keep all threads of this process to so many cores meanwhile: XLA has no other switch once it has begun."""
-    if n_jobs is not None and not (_whole(n_jobs) and (n_jobs > 0 or -cores_here() <= n_jobs < 0)):
-        raise InputError(f"n_jobs is {n_jobs!r}; give a number of cores, None or -1 for all.")
-    if n_jobs is None or n_jobs == -1 or not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    global _fits_on_cores, _cores_before
-    with _pinning:
-        if not _fits_on_cores:
-            _cores_before = sorted(os.sched_getaffinity(0))
-        _fits_on_cores += 1
-        _keep_to(_cores_before[: n_jobs if n_jobs > 0 else len(_cores_before) + 1 + n_jobs])
-    try:
-        yield
-    finally:
-        with _pinning:
-            _fits_on_cores -= 1
-            if not _fits_on_cores:
-                _keep_to(_cores_before)
-
-
-def _keep_to(cores: Sequence[int]) -> None:
-    for thread in Path("/proc/self/task").iterdir():
-        try:
-            os.sched_setaffinity(int(thread.name), cores)
-        except ProcessLookupError:  # it has ended
-            continue
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(value)
 
 
 def _plain(value: Any) -> Any:

@@ -1,46 +1,63 @@
-"""The command line: parse, call, print."""
+"""The command line's door: which command is in which module. Each is loaded when it is called."""
 
+import ast
 import io
-import json
-import os
-import shlex
 import sys
-from dataclasses import asdict
-from importlib import metadata
+from collections.abc import Sequence
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
+from typer.core import TyperCommand, TyperGroup
 
-from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import DivergedError, InputError
-from laddernet.ladder import paper_parameters
-from laddernet.models import MODELS
-from laddernet.options import say, whole_number, whole_numbers
-from laddernet.progress import progress_shown
-from laddernet.run import default_folder, run
-from laddernet.settings import configure
-from laddernet.study.cli import RECIPE, TUNED, report, study
-from laddernet.table.cli import curve, fit, inspect, predict, suggest
-from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
-from laddernet.tune.cli import tune
-from laddernet.tuned import choice
+from laddernet.options import say
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-out = Console()
-err = Console(stderr=True)
-app.command()(study)
-app.command()(report)
-app.command()(tune)
-app.command()(fit)
-app.command()(predict)
-app.command()(inspect)
-app.command()(suggest)
-app.command()(curve)
+_COMMANDS = {
+    "laddernet.table.cli": ["fit", "predict", "inspect", "suggest", "curve"],
+    "laddernet.commands": ["models", "data", "train"],
+    "laddernet.study.cli": ["study", "report"],
+    "laddernet.tune.cli": ["tune"],
+}
+
+
+class _Commands(TyperGroup):
+    """Lists the commands by what their modules' texts say, and imports only that of the one that is called.
+
+    What they need between them (JAX, scikit-learn, pandas, Optuna, SQLAlchemy) takes seconds to import.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {
+            name: TyperCommand(name, help=text)
+            for module, names in _COMMANDS.items()
+            for name, text in _docstrings(module, names).items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, listed, rest = super().resolve_command(ctx, args)
+        if name is None or listed is None:
+            return name, listed, rest
+        module = next(module for module, names in _COMMANDS.items() if name in names)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(name)(getattr(import_module(module), name))
+        return name, typer.main.get_command(alone), rest
+
+
+def _docstrings(module: str, functions: Sequence[str]) -> dict[str, str]:
+    """What functions of a module say of themselves, without running it."""
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    found = {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {name: found[name] for name in functions}
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def main() -> None:
@@ -69,168 +86,3 @@ def options(
     version: Annotated[bool, typer.Option("--version", callback=_version, help="Print the version.")] = False,
 ) -> None:
     """Semi-supervised learning with Ladder Networks."""
-
-
-@app.command()
-def models(
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
-) -> None:
-    """List the twenty models, as the paper's tree."""
-
-    counts = {model.id: paper_parameters(model) for model in MODELS.values()}
-    if as_json:
-        rows = [
-            {
-                "id": model.id,
-                "paper_name": model.paper_name,
-                "family": model.family,
-                "description": model.description,
-                "noise": model.noise,
-                "reconstruction": model.reconstruction,
-                "parameters": counts[model.id],
-            }
-            for model in MODELS.values()
-        ]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
-    tree = Tree("Models, each with its number of parameters in the paper's network", guide_style="dim")
-    branches: dict[tuple[str, ...], Tree] = {(): tree}
-    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # a family's head first
-        for depth in range(1, len(model.family) + 1):
-            family = model.family[:depth]
-            if family not in branches:
-                branches[family] = branches[family[:-1]].add(Text(family[-1], "dim"))
-        count = f"{counts[model.id]:,}"
-        branches[model.family].add(Text.assemble((model.id, "bold"), f"  {model.description}  ", (count, "dim")))
-    out.print(tree, highlight=False)
-
-
-@app.command()
-def data(
-    name: Annotated[str | None, typer.Argument(help="The data set to fetch; without it, all are listed.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
-) -> None:
-    """List the known data sets and where they are kept, or fetch one."""
-
-    if name is not None:
-        folder = fetch(name)
-        print(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
-        return
-    sets = known()
-    if as_json:
-        print(json.dumps([asdict(info) for info in sets], indent=2))
-        return
-    table = Table("data set", "rows (train + test)", "columns", "classes", "kept in", box=None)
-    for info in sets:
-        where = info.where if info.cached else f"{info.where} (not fetched: laddernet data {info.name})"
-        table.add_row(
-            info.name, f"{info.n_train:,} + {info.n_test:,}", str(info.n_features), str(info.n_classes), Text(where)
-        )
-    out.print(table)
-
-
-@app.command()
-def train(
-    data_name: Annotated[str, typer.Option("--data", help="Data set: digits or mnist.")] = "digits",
-    labels: Annotated[str, typer.Option(help="How many training rows are labelled, or 'all'.")] = "100",
-    model: Annotated[
-        str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")
-    ] = "vanilla",
-    seed: Annotated[int, typer.Option(help="Fixes initial values, noise, order and which rows are labelled.")] = 0,
-    recipe: Annotated[str, typer.Option(help=RECIPE)] = "paper",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows. [default: recipe's]")] = None,
-    decay_epochs: Annotated[
-        int | None, typer.Option(help="Last epochs, with the learning rate falling to 0. [default: recipe's]")
-    ] = None,
-    noise: Annotated[
-        str | None, typer.Option(help="Noise std: one value, 'input,hidden', or one a layer. [default: tuned]")
-    ] = None,
-    recon_weights: Annotated[
-        str | None, typer.Option(help="λ: one value, 'λ0,λ1,λ≥2', or one a layer. [default: tuned]")
-    ] = None,
-    eta: Annotated[
-        float | None, typer.Option(help="Std of the initial weights of MLP and AMLP combinators. [default: tuned]")
-    ] = None,
-    hidden: Annotated[
-        str | None, typer.Option(help="Hidden sizes, as in 1000,500,250. [default: the paper's for mnist]")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Adam's learning rate. [default: tuned, or the recipe's]")
-    ] = None,
-    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
-    labelled_batch_size: Annotated[int, typer.Option(help="Labelled rows of a step.")] = 100,
-    weight_decay: Annotated[
-        float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
-    ] = None,
-    validation: Annotated[
-        int | None,
-        typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
-    ] = None,
-    out_folder: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder. [default: a name of its own in runs/]")
-    ] = None,
-    evaluate_every: Annotated[int, typer.Option(min=1, help="Epochs from one evaluation to the next.")] = 1,
-    track_test: Annotated[
-        bool, typer.Option("--track-test", help="Record the test error by epoch too; it decides nothing.")
-    ] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
-    """Train one model; the same command again resumes it."""
-
-    keep_compiled_programs()
-    command = ["laddernet", *sys.argv[1:]]
-    dataset = load(data_name)
-    config = configure(
-        dataset,
-        labels="all" if labels == "all" else whole_number("labels", labels),
-        model=model,
-        hidden=None if hidden is None else whole_numbers("hidden", hidden),
-        noise=_numbers("noise", noise),
-        recon_weights=_numbers("recon-weights", recon_weights),
-        eta=eta,
-        recipe=recipe,
-        epochs=epochs,
-        decay_epochs=decay_epochs,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        labelled_batch_size=labelled_batch_size,
-        weight_decay=weight_decay,
-        validation=validation,
-        seed=seed,
-        tuned=choice(tuned),
-    )
-    folder = out_folder or default_folder(config)
-    data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
-    test = (dataset.x_test, dataset.y_test)
-    del dataset  # its training rows are on the device now
-    try:
-        with progress_shown("epoch", config.epochs, steps_per_epoch(config, len(data.x_unlabelled)), err) as shown:
-            result = run(
-                config,
-                data,
-                test,
-                folder,
-                command=command,
-                track_test=track_test,
-                evaluate_every=evaluate_every,
-                checkpoint_every=checkpoint_every,
-                on_epoch=shown,
-                on_notice=say,
-            )
-    except KeyboardInterrupt:
-        say(f"Stopped; {folder} keeps the run up to its last checkpoint. To go on: {shlex.join(command)}")
-        sys.stderr.flush()
-        os._exit(130)  # at once: an orderly exit would wait for the epoch under way
-    if as_json:
-        print(json.dumps({"folder": str(folder), **result}))
-    else:
-        print(f"test error {result['test_error']:.2f} %   ({folder})")
-
-
-def _numbers(name: str, text: str | None) -> list[float] | None:
-    try:
-        return None if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--{name} is {text!r}; give numbers with commas between, as in 0.3,0.2.") from None

@@ -1,6 +1,6 @@
 """A trained network as prediction needs it: plain matrix products in NumPy, with the normalisation folded in."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -179,3 +179,16 @@ def blocks(rows: int, size: int) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
+    """A network out of its arrays by name, as `laddernet.checkpoint.named_arrays` has them, and its statistics."""
+    W, gamma, beta = encoder_arrays(arrays)
+    mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
+    return fold(scaling, W, gamma, beta, mu, sigma)
+
+
+def encoder_arrays(arrays: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
+    """W, γ and β of layers 1 to L."""
+    layers = sum(name.startswith("encoder.") and name.endswith(".W") for name in arrays)
+    return [[arrays[f"encoder.{l}.{name}"] for l in range(layers)] for name in ("W", "gamma", "beta")]

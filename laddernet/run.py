@@ -29,8 +29,9 @@ from laddernet.data import TrainingData
 from laddernet.errors import BusyError, InputError
 from laddernet.files import reading, write_atomic, writing
 from laddernet.ladder import Ladder, statistics
+from laddernet.machine import cores
 from laddernet.models import Model, find
-from laddernet.training import Config, Record, Trained, cores, train
+from laddernet.training import Config, Record, Trained, train
 
 
 def default_folder(config: Config) -> Path:

@@ -186,7 +186,7 @@ def by_layer(name: str, values: float | Sequence[float], layers: int, short: int
     >>> by_layer("noise", (0.5, 0.1), 4, short=2)
     (0.5, 0.1, 0.1, 0.1)
     """
-    given = [float(v) for v in values] if isinstance(values, Sequence) else [float(values)]
+    given = [float(v) for v in np.atleast_1d(values)]
     if not all(math.isfinite(v) and v >= 0 for v in given):
         raise InputError(f"{name} is {_text(given)}; every value must be a finite number, 0 or more.")
     if len(given) not in {1, short, layers} or len(given) > layers:

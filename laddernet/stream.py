@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from laddernet.ladder import Ladder
+from laddernet.machine import return_free_memory
 from laddernet.models import Model
 from laddernet.network import Rows, Scaling, dense
 from laddernet.training import (
@@ -21,7 +22,6 @@ from laddernet.training import (
     initial_state,
     ladder_of,
     pack,
-    return_free_memory,
     run_epoch,
     wait_for,
 )

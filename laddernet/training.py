@@ -4,12 +4,10 @@ A run is a function of its :class:`Config` and its data alone. Each epoch derive
 own number, so a run that is resumed from the end of any epoch goes on exactly as it would have.
 """
 
-import ctypes
 import hashlib
 import json
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -38,6 +36,7 @@ from laddernet.ladder import (
     predict_logits,
     statistics,
 )
+from laddernet.machine import cores, return_free_memory
 from laddernet.models import Model, find
 from laddernet.noise import permutations
 
@@ -364,11 +363,6 @@ def _predict(ladder: Ladder, known: Statistics, x: Float[Array, "rows features"]
 # --- Around them ----------------------------------------------------------------------------------------------
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def keep_compiled_programs() -> None:
     """Let a network that was compiled once on this machine start at once the next time.
 
@@ -383,14 +377,6 @@ def wait_for(array: Any) -> None:
     """Wait for a computation without keeping Ctrl-C from being heard."""
     while not array.is_ready():
         time.sleep(0.002)
-
-
-def return_free_memory() -> None:
-    """Give back what the compiler allocated and freed, some hundred MB that glibc would keep for itself."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
 
 
 def epoch_record(epoch: int, costs: Float[np.ndarray, "steps costs"], rate: float, finite: bool) -> Record:

@@ -32,9 +32,11 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
 
 from laddernet import DivergedError, InputError, LadderClassifier, modelfile, training
-from laddernet.classifier import _apart, _on_cores, _Watch
 from laddernet.combinators import Linear
+from laddernet.defaults import distance_apart
+from laddernet.fitting import _Watch
 from laddernet.labels import encode_labels
+from laddernet.machine import on_cores
 from laddernet.network import Scaling
 from laddernet.scaling import find_scaling
 
@@ -199,18 +201,20 @@ def fifth_neighbour(rows: np.ndarray) -> float:
 NEAR = fifth_neighbour(X) / (X.max() - X.min()) / 2 / 0.18  # iris has four columns
 
 
-def test_how_far_rows_lie_apart() -> None:
-    assert _apart(X, find_scaling(X, "none")[1]) == pytest.approx(fifth_neighbour(X) / 2, rel=1e-3)
+def test_how_far_rows_liedistance_apart() -> None:
+    assert distance_apart(X, find_scaling(X, "none")[1]) == pytest.approx(fifth_neighbour(X) / 2, rel=1e-3)
     beside = np.column_stack([X, np.full(len(X), 7.0)])  # a column that says nothing
-    assert _apart(beside, find_scaling(beside, "range")[1]) == pytest.approx(0.18 * NEAR, rel=1e-3)
-    assert _apart(sparse.csr_matrix(X), find_scaling(X, "none")[1]) == pytest.approx(fifth_neighbour(X) / 2, rel=1e-3)
+    assert distance_apart(beside, find_scaling(beside, "range")[1]) == pytest.approx(0.18 * NEAR, rel=1e-3)
+    assert distance_apart(sparse.csr_matrix(X), find_scaling(X, "none")[1]) == pytest.approx(
+        fifth_neighbour(X) / 2, rel=1e-3
+    )
     rng = np.random.default_rng(0)
     many = rng.random((3000, 2))
-    assert _apart(many, Scaling(np.zeros(2), np.ones(2))) == pytest.approx(
+    assert distance_apart(many, Scaling(np.zeros(2), np.ones(2))) == pytest.approx(
         fifth_neighbour(many[:1000]) / 2**0.5, rel=0.1
     )
     for none in (np.zeros((9, 2)), X[:5], np.zeros((100, 2**20))):
-        assert _apart(none, Scaling(np.zeros(none.shape[1]), np.ones(none.shape[1]))) == np.inf
+        assert distance_apart(none, Scaling(np.zeros(none.shape[1]), np.ones(none.shape[1]))) == np.inf
 
 
 def test_noise_leaves_apart_what_lies_close_together() -> None:
@@ -278,7 +282,7 @@ def test_classes_may_have_other_shares_among_the_labels_than_among_the_rows() ->
 def test_labels_of_all_classes_count_where_only_some_can_normalise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("laddernet.classifier._STATISTICS_ROWS", 100)
+    monkeypatch.setattr("laddernet.fitting._STATISTICS_ROWS", 100)
     assert fit(y=TRUTH).score(X, TRUTH) > 0.9  # the first fifty rows, which are sorted, are of one class
 
 
@@ -569,7 +573,7 @@ def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch)
 
 def test_cores_are_given_back_when_the_last_of_overlapping_fits_has_ended() -> None:
     cores = os.sched_getaffinity(0)
-    one, other = _on_cores(1), _on_cores(1)
+    one, other = on_cores(1), on_cores(1)
     one.__enter__()
     assert len(os.sched_getaffinity(0)) == 1
     other.__enter__()
@@ -668,6 +672,21 @@ print(json.dumps([label.tolist(), p.tolist()]))
         label, p = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
         assert label == done.predict(X).tolist()
         np.testing.assert_allclose(p, done.predict_proba(X), atol=1e-5)
+
+
+def test_a_saved_model_predicts_without_jax(tmp_path: Path) -> None:
+    fitted().save(tmp_path / "model")
+    np.save(tmp_path / "X.npy", X)
+    program = """
+import sys, json, numpy as np
+from laddernet import LadderClassifier
+p = LadderClassifier.load(sys.argv[1]).predict_proba(np.load(sys.argv[2]))
+assert "jax" not in sys.modules
+print(json.dumps(p.tolist()))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "model"), str(tmp_path / "X.npy")]
+    p = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    np.testing.assert_array_equal(p, fitted().predict_proba(X))
 
 
 # --- Scaling ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@ import os
 import pty
 import re
 import runpy
+import subprocess
+import sys
 import threading
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -16,13 +18,15 @@ from laddernet.data import load
 from laddernet.models import MODELS
 from laddernet.run import default_folder
 
+WIDE = {**os.environ, "COLUMNS": "300"}
+
 # --- models, data -----------------------------------------------------------------------------------------------
 
 
 def test_models_shows_every_id_with_its_description_and_number_of_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laddernet.cli.out", Console(width=200))
+    monkeypatch.setattr("laddernet.commands.out", Console(width=200))
     done = laddernet("models", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     lines = {line.strip(" │├└─").split("  ")[0]: line for line in done.out.splitlines()}
@@ -34,7 +38,7 @@ def test_models_shows_every_id_with_its_description_and_number_of_parameters(
 
 
 def test_models_fits_a_narrow_terminal_without_losing_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laddernet.cli.out", Console(width=60))
+    monkeypatch.setattr("laddernet.commands.out", Console(width=60))
     out = laddernet("models", cwd=tmp_path).out
     assert max(map(cell_len, out.splitlines())) <= 60
     words = set(re.sub("[│├└─]", " ", out).split())
@@ -63,7 +67,7 @@ def test_models_as_json_are_twenty_objects_with_the_parameters_of_the_papers_net
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "a cache [bold]"  # what Rich would take for markup must survive
     monkeypatch.setenv("LADDERNET_CACHE", str(cache))
-    monkeypatch.setattr("laddernet.cli.out", Console(width=300))
+    monkeypatch.setattr("laddernet.commands.out", Console(width=300))
     return cache
 
 
@@ -102,6 +106,31 @@ def test_python_m_laddernet_is_the_same_program(
     assert capsys.readouterr().out.startswith("laddernet ")
 
 
+def test_help_lists_every_command_without_loading_what_they_need(tmp_path: Path) -> None:
+    program = """
+import sys
+from laddernet.cli import main
+try:
+    main()
+finally:
+    assert not {"jax", "sklearn", "pandas", "optuna", "sqlalchemy"} & set(sys.modules)
+"""
+    listed = subprocess.run(
+        [sys.executable, "-c", program, "--help"], capture_output=True, check=True, text=True, env=WIDE
+    ).stdout
+    for command in ("fit", "predict", "inspect", "suggest", "curve", "models", "data", "train", "study", "tune"):
+        shown = re.sub(r"\s+", " ", laddernet(command, "--help", cwd=tmp_path).out)
+        described = re.search(rf"│ {command} +(\S.*\S) +│", listed)
+        assert described is not None
+        assert described[1] in shown
+
+
+def test_a_misspelt_command_is_met_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    done = laddernet("predct", cwd=tmp_path)
+    assert done.code == 2
+    assert "Did you mean 'predict'" in done.err
+
+
 def test_help_names_every_option_of_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     out = laddernet("train", "--help", cwd=tmp_path).out
@@ -134,7 +163,7 @@ def test_a_terminal_shows_epoch_cost_validation_error_speed_and_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("laddernet.cli.err", Console(stderr=True, width=80))
+    monkeypatch.setattr("laddernet.commands.err", Console(stderr=True, width=80))
     ours, theirs = pty.openpty()
     shown = bytearray()
 

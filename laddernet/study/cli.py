@@ -17,6 +17,7 @@ from rich.live import Live
 from laddernet.data import load
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
+from laddernet.machine import cores
 from laddernet.models import find
 from laddernet.options import whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
@@ -27,7 +28,6 @@ from laddernet.study.ray_executor import RayExecutor
 from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
 from laddernet.study.store import Store, has_no_password, without_passwords
-from laddernet.training import cores
 from laddernet.tuned import choice
 
 _out = Console()

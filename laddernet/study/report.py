@@ -11,6 +11,7 @@ from rich.console import Console
 from laddernet.data import Dataset, load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.machine import cores
 from laddernet.run import default_folder, load_run
 from laddernet.study import tables
 from laddernet.study.page import PageData, Pictures, RunData, page
@@ -18,7 +19,7 @@ from laddernet.study.pictures import combinator_surfaces, denoising
 from laddernet.study.plan import cell, read_plan
 from laddernet.study.status import Status
 from laddernet.study.store import Run, Store
-from laddernet.training import Config, cores
+from laddernet.training import Config
 
 
 def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:

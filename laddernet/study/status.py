@@ -13,10 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from laddernet.machine import cores
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
 from laddernet.study.tables import Result, Table, tabulate
-from laddernet.training import Config, cores
+from laddernet.training import Config
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,11 @@ from laddernet.curve import (
 )
 from laddernet.errors import InputError
 from laddernet.files import sha256
-from laddernet.models import find
 from laddernet.options import say, whole_numbers
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
 from laddernet.table.suggest import suggest as suggested
 from laddernet.table.write import check_writable, csv_writer
-from laddernet.training import keep_compiled_programs
 
 _out = Console()
 _err = Console(stderr=True)
@@ -100,8 +98,7 @@ def fit(
     path = out or data.with_suffix(".safetensors")
     _spare(path, data, *(also or ()))
     check_writable(path)
-    find(model)
-    keep_compiled_programs()
+    _prepare(model)
     settings = _settings(hidden, networks, epochs, max_steps, seed)
 
     def make(verbose: bool = False) -> LadderClassifier:
@@ -227,10 +224,9 @@ def curve(
         check_picture(out)
         _spare(out, data, *(also or ()))
         check_writable(out)
-    find(model)
+    _prepare(model)
     asked = None if counts is None else whole_numbers("counts", counts)
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
-    keep_compiled_programs()
     with _stoppable("Stopped; no picture was written." if out else "Stopped."):
         with _shown("Reading"):
             rows = read_rows(table, target, also=others, drop=_names(drop), use=_names(use), category=_names(category))
@@ -294,6 +290,15 @@ def inspect(
 
 
 # --- What they share --------------------------------------------------------------------------------------------
+
+
+def _prepare(model: str) -> None:
+    """Load what trains, JAX above all, which commands that only predict do without."""
+    from laddernet.models import find
+    from laddernet.training import keep_compiled_programs
+
+    find(model)  # refuse what is unknown before anything is read
+    keep_compiled_programs()
 
 
 def _print_rows(data: Path, rows: Rows) -> None:
