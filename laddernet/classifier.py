@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from laddernet import modelfile
 from laddernet.errors import InputError
-from laddernet.labels import encode_labels, known_labels
+from laddernet.labels import encode_labels, is_missing, known_labels
 from laddernet.network import Rows, Scaling, folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
@@ -195,14 +196,27 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         check_is_fitted(self)
         top = len(self.network_.weights)
         layer = top - 1 if layer is None else layer
-        if not 0 <= layer <= top:
-            raise InputError(f"There is no layer {layer}; give 0 (the scaled input) to {top} (the logits).")
-        return self.network_.layer(self._checked(X, reset=False), layer)
+        if layer not in range(top + 1):
+            raise InputError(f"There is no layer {layer!r}; give 0 (the scaled input) to {top} (the logits).")
+        config = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if layer != top - 1 and config != "default":
+            advice = f"for layer {layer} say set_output(transform='default')"
+            raise InputError(f"set_output names the columns of the last hidden layer, {top - 1}, only; {advice}.")
+        return self._layer(X, layer)
 
     def _logits(self, X: Any) -> np.ndarray:
         if not hasattr(self, "network_"):  # a tenth of the time that one row takes is spared
             check_is_fitted(self)
-        return self.network_.logits(self._checked(X, reset=False))
+        return self._layer(X, len(self.network_.weights))
+
+    def _layer(self, X: Any, layer: int) -> np.ndarray:
+        x = self._checked(X, reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = self.network_.layer(x, layer)
+        if not np.isfinite(out).all():  # X is finite, so it is its size
+            far = abs(x).max()
+            raise InputError(f"X holds a value of size {far:.3g}, too large to compute with; give a smaller one.")
+        return out
 
     def _checked(self, X: Any, *, reset: bool) -> Rows:
         # Numbers stay as they are: a copy of all rows in another type would double the memory.
@@ -230,12 +244,13 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Put all that `load` needs into one safetensors file."""
-        modelfile.write(Path(path), "classifier", *self.state())
+        modelfile.write(path, "classifier", *self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The classifier that a file holds; no code from the file is run."""
-        return cls.from_state(*modelfile.read(Path(path), "classifier"))
+        with modelfile.understood(path):
+            return cls.from_state(*modelfile.read(path, "classifier"))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """All that was learned: arrays, and what can be said in JSON."""
@@ -273,6 +288,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made.n_steps_ = about["n_steps"]
         made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
         made.history_ = about["history"]
+        if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+            raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
         scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], about.get("bound"))  # None before format 2
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(about["networks"])]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
@@ -296,7 +313,12 @@ def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarra
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.number) else value
+    """The same without NumPy's types, and without pandas' NA, which says no more than None."""
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    if is_missing(value):
+        return None
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _as_json(value: Any) -> dict[str, Any]:

@@ -60,6 +60,9 @@ def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, 
     if of.scale not in SCALINGS:
         raise InputError(f"scale is {of.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
     how, scaling = find_scaling(x, of.scale)
+    if before is not None and before["n_features_in_"] != x.shape[1]:
+        had = before["n_features_in_"]
+        raise InputError(f"The last fit had {had} columns, X has {x.shape[1]}; with warm_start=True give the same.")
     if before is not None:  # the networks know no other
         how, scaling = before["_how"], before["network_"].scaling
     classes = len(of.classes_)
@@ -172,12 +175,15 @@ def _held_out(
     """The labelled rows to learn from, and those by which to stop."""
     if not of.early_stopping:
         return labelled, labelled[:0]
-    if not 0 < of.validation_fraction < 1:
+    if not (_finite(of.validation_fraction) and 0 < of.validation_fraction < 1):
         raise InputError(f"validation_fraction is {of.validation_fraction!r}; it must lie between 0 and 1.")
     fewest = np.bincount(codes[labelled]).min()
     if fewest < 5 or len(labelled) * of.validation_fraction < len(of.classes_):
-        warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=3)
+        warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=5)
         return labelled, labelled[:0]
+    if math.ceil(len(labelled) * of.validation_fraction) > len(labelled) - len(of.classes_):
+        left = "so few labels to learn from that some class would have none"
+        raise InputError(f"validation_fraction is {of.validation_fraction!r}, which leaves {left}; give less.")
     learn, held_out = train_test_split(
         labelled, test_size=of.validation_fraction, stratify=codes[labelled], random_state=seed
     )

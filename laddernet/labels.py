@@ -1,5 +1,6 @@
 """From what a user writes as labels to classes and numbers."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from laddernet.errors import InputError
 
 UNLABELLED = -1  # the code of a row without a label
+_LIKE_A_MARK = {"-1", "-1.0", "nan", "NaN", "None", "<NA>", "NaT"}  # what other marks become where all is made text
 
 
 def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +33,11 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
         kinds = sorted({_kind(value) for value in known})
         if len(kinds) > 1 and not all(isinstance(value, int | float | np.number) for value in known):
             raise InputError(f"y holds labels of several types ({', '.join(kinds)}); give all as one type.")
+        if not isinstance(known[0], _LABELS):
+            raise InputError(f"y holds labels of the type {kinds[0]}; give numbers, booleans or text.")
         known = np.array(known.tolist())
+    if known.dtype.kind not in "biufU":
+        raise InputError(f"y holds labels of the type {known.dtype}; give numbers, booleans or text.")
     check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
     if len(classes) < 2:
@@ -40,6 +46,9 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
             but = f" but {unlabeled!r}, which marks unlabelled rows"
             advice = f"if {unlabeled!r} is a class of yours, say so with unlabeled=None, or name another mark"
         raise InputError(f"y holds one class, {classes.tolist()[0]!r}, and nothing else{but}; {advice}.")
+    for mark in _LIKE_A_MARK.intersection(classes.tolist() if known.dtype.kind == "U" else ()):
+        advice = f"if it marks rows without a label, say unlabeled={mark!r}"
+        warnings.warn(f"y has a class called {mark!r}; {advice}.", stacklevel=4)
     out = np.full(len(values), UNLABELLED)
     out[~missing] = codes
     return classes, out
@@ -62,9 +71,12 @@ def _read(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     values = column_or_1d(_as_array(y), warn=True)
     missing = _missing(values)
     marked = np.zeros(len(values), bool)
-    if not _is_missing(unlabeled):
+    if not is_missing(unlabeled):
         marked[~missing] = _equal(values[~missing], unlabeled)
     return values, missing | marked, marked
+
+
+_LABELS = (str, bool, int, float, np.number, np.bool_)
 
 
 def _kind(value: Any) -> str:
@@ -73,7 +85,12 @@ def _kind(value: Any) -> str:
 
 
 def _as_array(y: Any) -> np.ndarray:
-    if hasattr(y, "to_numpy"):  # pandas, polars
+    if isinstance(y, np.ma.MaskedArray):
+        return np.fromiter(y.tolist(), object)  # None where it is masked
+    if hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):
+        # Of pandas' and polars' own types: as an array, whole numbers would become floats beside a missing one.
+        return np.fromiter(y.to_list(), object)
+    if hasattr(y, "to_numpy"):  # other series, and frames
         return np.asarray(y.to_numpy())
     # NumPy would make the word "nan" of a NaN among words.
     words = isinstance(y, list | tuple) and any(isinstance(value, str) for value in y)
@@ -84,11 +101,11 @@ def _missing(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype == object:
-        return np.array([_is_missing(value) for value in values], bool)
+        return np.array([is_missing(value) for value in values], bool)
     return np.zeros(len(values), bool)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     # pandas.NA is recognised by its type, for whoever has no pandas has no NA either.
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
 

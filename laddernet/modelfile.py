@@ -5,6 +5,9 @@ The header also holds a SHA-256 over both, so that a file which was cut, mixed u
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ Arrays = dict[str, np.ndarray]
 About = dict[str, Any]
 
 
-def write(path: str | Path, kind: str, arrays: Arrays, about: About) -> None:
+def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, about: About) -> None:
     """Put a model into a file, whole or not at all."""
     text = json.dumps({"format": FORMAT, "version": metadata.version("laddernet"), **about}, ensure_ascii=False)
     # safetensors writes an array's memory as it lies, so it must lie in row order.
@@ -32,7 +35,7 @@ def write(path: str | Path, kind: str, arrays: Arrays, about: About) -> None:
     write_atomic(path, safetensors.numpy.save(arrays, metadata=header))
 
 
-def read(path: str | Path, kind: str) -> tuple[Arrays, About]:
+def read(path: str | os.PathLike[str], kind: str) -> tuple[Arrays, About]:
     """The arrays of a file and what is said about them, if it is a whole one of this kind."""
     path = Path(path)
     with reading(path):
@@ -48,14 +51,28 @@ def read(path: str | Path, kind: str) -> tuple[Arrays, About]:
         raise InputError(f"{path} is a safetensors file, but not a model of laddernet; name one that laddernet saved.")
     if header[_CHECK] != _check(header[_KIND], header[_ABOUT], arrays):
         raise InputError(f"{path} is damaged or was changed: its content is not what was saved; save the model anew.")
-    about = json.loads(header[_ABOUT])
-    if about["format"] > FORMAT:
+    with understood(path):
+        about = json.loads(header[_ABOUT])
+        newer = about["format"] > FORMAT
+    if newer:
         raise InputError(f"{path} was saved by laddernet {about['version']}, which is newer; install that version.")
     if header[_KIND] != kind:
         ways = {"classifier": "LadderClassifier.load", "table": "`laddernet predict`"}
         way = ways.get(header[_KIND], "what saved it")
         raise InputError(f"{path} is a {header[_KIND]} model, not a {kind} model; open it with {way}.")
     return arrays, about
+
+
+@contextmanager
+def understood(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of a file that lacks something, or holds something else in its place, that it does."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{path} is not a model as laddernet saves it ({reason}); save the model anew.") from error
 
 
 def _check(kind: str, about: str, arrays: Arrays) -> str:

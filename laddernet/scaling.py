@@ -42,8 +42,10 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
     elif how == "range":
         shift, factor = np.where(varies, low.min(), low), varies / (spread or 1)
     else:
-        # A deviation may be lost in rounding where the values lie far from zero and close together.
-        shift, factor = mean, np.divide(1, deviation, out=np.zeros_like(mean), where=varies & (deviation > 0))
+        # A deviation may be lost in rounding where the values lie far from zero and close together, or be too small for
+        # a float32.
+        seen = varies & (deviation >= np.finfo(np.float32).tiny)
+        shift, factor = mean, np.divide(1, deviation, out=np.zeros_like(mean), where=seen)
     return how, Scaling(shift, factor.astype(np.float32), _BOUND if how == "columns" else None)
 
 

@@ -186,7 +186,10 @@ def by_layer(name: str, values: float | Sequence[float], layers: int, short: int
     >>> by_layer("noise", (0.5, 0.1), 4, short=2)
     (0.5, 0.1, 0.1, 0.1)
     """
-    given = [float(v) for v in np.atleast_1d(values)]
+    try:
+        given = [float(v) for v in np.atleast_1d(values)]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {values!r}; give a number, or several.") from None
     if not all(math.isfinite(v) and v >= 0 for v in given):
         raise InputError(f"{name} is {_text(given)}; every value must be a finite number, 0 or more.")
     if len(given) not in {1, short, layers} or len(given) > layers:

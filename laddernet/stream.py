@@ -18,9 +18,9 @@ from laddernet.models import Model
 from laddernet.network import Rows, Scaling, dense
 from laddernet.training import (
     Record,
-    epoch_record,
     initial_state,
     ladder_of,
+    mean_costs,
     pack,
     run_epoch,
     wait_for,
@@ -101,8 +101,8 @@ def train(
         if not chunk:
             return_free_memory()
         taken = min(CHUNK, job.steps - chunk * CHUNK)
-        record = epoch_record(chunk + 1, np.asarray(costs)[:taken], float(rates[taken - 1]), bool(finite))
-        record = {"step": chunk * CHUNK + taken, **{name: value for name, value in record.items() if name != "epoch"}}
+        means = mean_costs(np.asarray(costs)[:taken], bool(finite), before=chunk * CHUNK)
+        record = {"step": chunk * CHUNK + taken, "learning_rate": float(rates[taken - 1]), **means}
         if on_chunk(record, partial(ladder_of, state)):
             break
     return ladder_of(state)

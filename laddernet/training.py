@@ -155,7 +155,8 @@ def train(
         if epoch == resumed:
             return_free_memory()
         epoch += 1
-        record = epoch_record(epoch, np.asarray(costs), float(rates[-1]), bool(finite))
+        means = mean_costs(np.asarray(costs), bool(finite), epoch=epoch)
+        record = {"epoch": epoch, "learning_rate": float(rates[-1]), **means}
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
             ladder = ladder_of(state)
             known = _statistics(ladder, x_seen)
@@ -379,21 +380,27 @@ def wait_for(array: Any) -> None:
         time.sleep(0.002)
 
 
-def epoch_record(epoch: int, costs: Float[np.ndarray, "steps costs"], rate: float, finite: bool) -> Record:
-    """An epoch's means, or an error that names what first became NaN or infinite."""
+def mean_costs(
+    costs: Float[np.ndarray, "steps costs"], finite: bool, *, epoch: int | None = None, before: int = 0
+) -> Record:
+    """The means over some steps, by name, or an error that names what first became NaN or infinite.
+
+    The steps are those of an epoch, or come after so many others.
+    """
     names = ["cost", "cross_entropy", *(f"reconstruction_{l}" for l in range(costs.shape[1] - 2))]
     bad = np.argwhere(~np.isfinite(costs))
     if len(bad):
         step = bad[0, 0]
         parts = names[1:]  # the total is bad only because one of its parts is
         first = next((n for n, value in zip(parts, costs[step, 1:], strict=True) if not np.isfinite(value)), "cost")
+        where = f"step {before + step + 1}" if epoch is None else f"epoch {epoch}, step {step + 1}"
         raise DivergedError(
-            f"In epoch {epoch}, step {step + 1}, {first} became {costs[step, names.index(first)]}; "
-            "a smaller learning rate or smaller reconstruction weights would keep it finite."
+            f"In {where}, {first} became {costs[step, names.index(first)]}; "
+            "a smaller learning rate, less noise or smaller reconstruction weights would keep it finite."
         )
     if not finite:
+        where = f"step {before + len(costs)}" if epoch is None else f"epoch {epoch}"
         raise DivergedError(
-            f"At the end of epoch {epoch} the weights are no longer finite; a smaller learning rate would keep them so."
+            f"At the end of {where} the weights are no longer finite; a smaller learning rate would keep them so."
         )
-    means = costs.astype(np.float64).mean(axis=0)
-    return {"epoch": epoch, "learning_rate": rate, **dict(zip(names, means.tolist(), strict=True))}
+    return dict(zip(names, costs.astype(np.float64).mean(axis=0).tolist(), strict=True))

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -305,6 +307,8 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended() -> None:
     with pytest.raises(InputError, match=r"The last fit was for the classes \[0, 1, 2\], this one is for \[0, 1\]"):
         warm.fit(X[:100], TRUTH[:100])
     alike = (X - X.min(axis=0)) / np.ptp(X, axis=0)
+    with pytest.raises(InputError, match=r"The last fit had 4 columns, X has 3; with warm_start=True give the same\."):
+        warm.fit(X[:, :3], few())
     scaled = fit(alike, n_networks=None, warm_start=True)
     assert len(scaled.fit(X * [1, 100, 10, 1], few())._networks) == 1  # though alone these columns would get four
     for changed in ({"n_networks": 3}, {"linear_share": 0.5}):
@@ -382,11 +386,35 @@ def test_every_mark_of_an_unlabelled_row_is_understood(y: Any) -> None:
     assert marked(y) == [1, -1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        pd.Series([2**60 + 1, pd.NA, 2**60], dtype="Int64"),
+        pd.Series([2**60 + 1, None, 2**60], dtype="int64[pyarrow]"),
+        pd.Series(pd.array([2**60 + 1, pd.NA, 2**60], dtype="Int64")).astype("category"),
+        pl.Series([2**60 + 1, None, 2**60]),
+        np.ma.array([2**60 + 1, 7, 2**60], mask=[False, True, False]),
+        np.array([2**60 + 1, None, 2**60], object),
+    ],
+    ids=lambda y: str(getattr(y, "dtype", y)),
+)
+def test_whole_numbers_stay_whole_beside_a_missing_label(y: Any) -> None:
+    classes, codes = encode_labels(y)
+    assert (classes.dtype, classes.tolist(), codes.tolist()) == (np.int64, [2**60, 2**60 + 1], [1, -1, 0])
+
+
+@pytest.mark.parametrize("mark", ["nan", "None", "-1"])
+def test_a_class_that_is_called_like_a_mark_is_warned_of(mark: str) -> None:
+    with pytest.warns(UserWarning, match=f"y has a class called '{mark}'; if it marks rows .* say unlabeled='{mark}'"):
+        encode_labels(np.array(["a", "b", mark]))
+    assert encode_labels(np.array(["a", "b", mark]), unlabeled=mark)[1].tolist() == [0, 1, -1]
+
+
 def test_another_mark_can_be_named() -> None:
     assert encode_labels([-1, 1, 0, 1], unlabeled=0)[1].tolist() == [0, 1, -1, 1]
     assert encode_labels(["a", "?", "b"], unlabeled="?")[1].tolist() == [0, -1, 1]
     assert encode_labels([-1, 1, 1], unlabeled=None)[0].tolist() == [-1, 1]
-    assert encode_labels(["-1", "b", "c"])[0].tolist() == ["-1", "b", "c"]
+    assert encode_labels(["1", "b", "c"], unlabeled=1)[0].tolist() == ["1", "b", "c"]
     assert encode_labels([-1, 1, 1], unlabeled=pd.NA)[0].tolist() == [-1, 1]
     assert encode_labels(np.array(["a", np.str_("b"), None], object))[0].tolist() == ["a", "b"]
     assert fit(y=np.where(TRUTH == 0, -1, 1), unlabeled=None).classes_.tolist() == [-1, 1]
@@ -403,12 +431,18 @@ def test_another_mark_can_be_named() -> None:
         ([-1, -1, -1], "No row of y has a label (all are None, NaN or -1); give at least one label of two classes."),
         ([None, None], "No row of y has a label"),
         (["a", 1, None], "y holds labels of several types (int, str); give all as one type."),
+        ([date(2026, 1, 1), date(2026, 1, 2)], "y holds labels of the type date; give numbers, booleans or text."),
+        (
+            np.array(["2026", "2027"], "M8[Y]"),
+            "y holds labels of the type datetime64[Y]; give numbers, booleans or text.",
+        ),
+        ([b"a", b"b"], "y holds labels of the type |S1; give numbers, booleans or text."),
     ],
     ids=str,
 )
 def test_labels_that_will_not_do_are_one_sentence(y: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        encode_labels(np.array(y, object) if None in y or "a" in y else y)
+        encode_labels(np.array(y, object) if isinstance(y, list) and (None in y or "a" in y) else y)
 
 
 def test_frames_keep_their_names_and_are_checked_by_them() -> None:
@@ -469,6 +503,15 @@ def test_integers_and_float32_will_do() -> None:
         ({"linear_share": 1}, "linear_share is 1; it must be 0 or more, and less than 1."),
         ({"label_smoothing": -0.1}, "label_smoothing is -0.1; it must be 0 or more, and less than 1."),
         ({"noise": (0.1, 0.2, 0.3, 0.4)}, "noise has 4 values; give 1, 2 or 3 (layers 0 to 2)."),
+        ({"noise": "much"}, "noise is 'much'; give a number, or several."),
+        (
+            {"early_stopping": True, "validation_fraction": "a"},
+            "validation_fraction is 'a'; it must lie between 0 and 1.",
+        ),
+        (
+            {"early_stopping": True, "validation_fraction": 0.97},
+            "validation_fraction is 0.97, which leaves so few labels",
+        ),
         ({"recon_weights": -1}, "recon_weights is -1; every value must be a finite number, 0 or more."),
         ({"scale": "log"}, "scale is 'log'; give one of 'auto', 'columns', 'range', 'none'."),
         ({"model": "vanila"}, "There is no model 'vanila'; did you mean 'vanilla'?"),
@@ -491,10 +534,36 @@ def test_rows_that_will_not_do_are_one_sentence() -> None:
         fit(y=few()[1:])
     with pytest.raises(NotFittedError):
         LadderClassifier().predict(X)
-    with pytest.raises(DivergedError, match="a smaller learning rate"):
+    with pytest.raises(DivergedError, match=r"In step \d+, .* a smaller learning rate"):
         fit(learning_rate=1e30)
     with pytest.raises(InputError, match=r"X holds a value of size 7\.9e\+40; give numbers below 3e38"):
         fit(X * 1e40)
+
+
+@pytest.mark.parametrize("scale", ["columns", "range"])
+def test_rows_too_large_to_compute_with_are_refused_not_classified(scale: str) -> None:
+    beside = np.column_stack([X, np.ones(len(X))])  # a column that is constant
+    done = fit(beside, scale=scale, max_steps=1)
+    beside[7, -1] = 1e39
+    for wanted in (done.predict, done.predict_proba, done.transform):
+        with pytest.raises(InputError, match=r"X holds a value of size 1e\+39, too large to compute with"):
+            wanted(beside)
+
+
+def test_a_column_too_small_for_float32_counts_as_constant() -> None:
+    small = find_scaling(np.column_stack([X, X[:, 0] * 1e-40]))[1]
+    np.testing.assert_array_equal(small.factor[:4], find_scaling(X)[1].factor)
+    assert small.factor[4] == 0
+
+
+def test_only_the_last_hidden_layer_has_names_of_columns() -> None:
+    named = clone(three()).set_params(max_steps=1).set_output(transform="pandas").fit(X, few())
+    assert named.transform(X).columns.tolist() == named.get_feature_names_out().tolist()
+    with pytest.raises(InputError, match=r"for layer 1 say set_output\(transform='default'\)"):
+        named.transform(X, layer=1)
+    for layer in ("1", 1.5, 9):
+        with pytest.raises(InputError, match=f"There is no layer {layer!r}"):
+            fitted().transform(X, layer=layer)
 
 
 def test_a_fit_that_fails_leaves_what_was_learned_before() -> None:
@@ -672,6 +741,36 @@ print(json.dumps([label.tolist(), p.tolist()]))
         label, p = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
         assert label == done.predict(X).tolist()
         np.testing.assert_allclose(p, done.predict_proba(X), atol=1e-5)
+
+
+def test_parameters_out_of_numpy_and_pandas_are_kept_in_a_file(tmp_path: Path) -> None:
+    given = {"hidden": (np.int64(8),), "noise": (np.float32(0.5), 0.25), "verbose": np.bool_(False), "unlabeled": pd.NA}
+    done = clone(fitted()).set_params(max_steps=1, **given).fit(X, TRUTH)
+    done.save(tmp_path / "model")
+    kept = LadderClassifier.load(tmp_path / "model").get_params()
+    wanted = {"hidden": [8], "noise": [0.5, 0.25], "verbose": False, "unlabeled": None}
+    assert {name: kept[name] for name in given} == wanted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, about: about.pop("classes"),
+        lambda arrays, about: about.update(networks="two"),
+        lambda arrays, about: about.update(format="new"),
+        lambda arrays, about: arrays.pop("networks.0.encoder.0.W"),
+        lambda arrays, about: arrays["networks.0.encoder.0.W"].fill(np.nan),
+    ],
+)
+def test_a_file_with_something_missing_or_wrong_is_refused_however_right_its_checksum(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]
+) -> None:
+    arrays, about = fitted().state()
+    arrays, about = {name: array.copy() for name, array in arrays.items()}, dict(about)
+    change(arrays, about)
+    modelfile.write(tmp_path / "model", "classifier", arrays, about)
+    with pytest.raises(InputError, match="save the model anew"):
+        LadderClassifier.load(tmp_path / "model")
 
 
 def test_a_saved_model_predicts_without_jax(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_a_combinator_of_the_users_own_is_trained_from_its_file(tmp_path: Path) 
 
 def test_a_run_that_diverges_says_where_in_a_line_and_ends_with_1(tmp_path: Path) -> None:
     done = laddernet("train", *OPTIONS, "--recon-weights", "3e38", "--out", "run", cwd=tmp_path)
-    advice = "a smaller learning rate or smaller reconstruction weights would keep it finite"
+    advice = "a smaller learning rate, less noise or smaller reconstruction weights would keep it finite"
     assert done == (1, "", f"laddernet: In epoch 1, step 1, cost became inf; {advice}.\n")
 
 

@@ -359,7 +359,7 @@ def test_a_huge_learning_rate_stops_the_run_with_the_epoch_and_step() -> None:
 
 def test_weights_that_are_not_finite_after_the_last_step_stop_the_run() -> None:
     with pytest.raises(DivergedError, match=r"^At the end of epoch 7 the weights are no longer finite; "):
-        training.epoch_record(7, np.zeros((STEPS, 6)), 0.002, finite=False)
+        training.mean_costs(np.zeros((STEPS, 6)), finite=False, epoch=7)
 
 
 def test_a_run_that_diverges_keeps_the_checkpoints_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
