@@ -347,7 +347,7 @@ def test_a_checkpoint_is_written_after_so_many_seconds_and_at_the_end(tmp_path: 
 )
 def test_a_cost_that_is_not_finite_stops_the_run_with_the_epoch_and_its_name(change: dict, first_bad: str) -> None:
     config = tiny_config(**change)
-    with pytest.raises(DivergedError, match=f"^In epoch 1, {first_bad}; a smaller learning rate or .*finite.$"):
+    with pytest.raises(DivergedError, match=f"^In epoch 1, {first_bad}; a smaller learning rate, .*finite.$"):
         train(config, tiny_data(config))
 
 

@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table as Lines
 from rich.text import Text
 
+from laddernet import modelfile
 from laddernet.classifier import LadderClassifier
 from laddernet.curve import (
     Point,
@@ -33,10 +34,11 @@ from laddernet.curve import (
 from laddernet.errors import InputError
 from laddernet.files import sha256
 from laddernet.options import say, whole_numbers
+from laddernet.table.columns import decoded
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
 from laddernet.table.suggest import suggest as suggested
-from laddernet.table.write import check_writable, csv_writer
+from laddernet.table.write import check_writable, csv_writer, printing
 
 _out = Console()
 _err = Console(stderr=True)
@@ -55,6 +57,12 @@ Encoding = Annotated[str | None, typer.Option(help="Of a CSV file. [default: utf
 Target = Annotated[
     str | None, typer.Option(help="The column of the classes, empty where unlabelled. [default for NPZ: y]")
 ]
+Unlabeled = Annotated[
+    str | None,
+    typer.Option(
+        help="What marks a row without a label, besides an empty cell. [default: -1 for NPZ, nothing else]",
+    ),
+]
 Also = Annotated[list[Path] | None, typer.Option(help="More rows, without labels; may be repeated.")]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, as in id,name.")]
 Use = Annotated[str, typer.Option(help="Columns to use although they look like identifiers.")]
@@ -62,15 +70,16 @@ Category = Annotated[str, typer.Option(help="Columns that are categories althoug
 ModelId = Annotated[str, typer.Option(help="A model's id; `laddernet models` lists them.")]
 Hidden = Annotated[str | None, typer.Option(help="Hidden sizes. [default: 64,32, or 256,128 for columns like pixels]")]
 Networks = Annotated[
-    int | None, typer.Option(help="How many networks decide. [default: 4, or 1 for columns like pixels]")
+    int | None, typer.Option(min=1, help="How many networks decide. [default: 4, or 1 for columns like pixels]")
 ]
-Epochs = Annotated[int | None, typer.Option(help="Passes over the rows, instead of --max-steps.")]
-MaxSteps = Annotated[int | None, typer.Option(help="Steps of training. [default: one a row, 300 to 1000]")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows, instead of --max-steps.")]
+MaxSteps = Annotated[int | None, typer.Option(min=1, help="Steps of training. [default: one a row, 300 to 1000]")]
 
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or NPZ with arrays X and y.")],
     target: Target = None,
+    unlabeled: Unlabeled = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The model's file. [default: DATA's name with .safetensors]")
     ] = None,
@@ -98,6 +107,8 @@ def fit(
     path = out or data.with_suffix(".safetensors")
     _spare(path, data, *(also or ()))
     check_writable(path)
+    if out is None:
+        _spare_foreign(path)
     _prepare(model)
     settings = _settings(hidden, networks, epochs, max_steps, seed)
 
@@ -106,7 +117,15 @@ def fit(
 
     with _stoppable("Stopped; nothing was saved."):
         with _shown("Reading"):
-            rows = read_rows(table, target, also=others, drop=_names(drop), use=_names(use), category=_names(category))
+            rows = read_rows(
+                table,
+                target,
+                also=others,
+                drop=_names(drop),
+                use=_names(use),
+                category=_names(category),
+                unlabeled=unlabeled,
+            )
         _print_rows(data, rows)
         started = time.monotonic()
         trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
@@ -150,7 +169,8 @@ def predict(
     for name, cells in (+unread).items():
         say(f"{name}: {cells:,} cells were not understood and count as missing.")
     if str(out) != "-":
-        print(f"{count:,} rows; saved to {out}")
+        with printing():
+            print(f"{count:,} rows; saved to {out}")
 
 
 def suggest(
@@ -158,6 +178,9 @@ def suggest(
     data: Annotated[Path, typer.Argument(help="A table with unlabelled rows: CSV, Parquet or NPZ.")],
     target: Annotated[
         str | None, typer.Option(help="The column of the classes; rows with a class are passed over. [default: fit's]")
+    ] = None,
+    unlabeled: Annotated[
+        str | None, typer.Option(help="What marks a row without a label, besides an empty cell. [default: fit's]")
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many rows to suggest, up to 1000.")] = 20,
     out: OutFile = Path("-"),
@@ -174,7 +197,7 @@ def suggest(
     if target is None and trained.target in table.columns:
         target = trained.target
     with _stoppable("Stopped; nothing was written."), csv_writer(out) as writer:
-        found = suggested(trained, table, target=target, count=count, keep=copied)
+        found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied)
         if not found.total:
             advice = f"leave {target!r} empty where a label is wanted" if target else "give one with rows"
             raise InputError(f"{table.name} has no unlabelled row; {advice}.")
@@ -190,12 +213,14 @@ def suggest(
         )
         writer.writerows(rows)
     if str(out) != "-":
-        print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
+        with printing():
+            print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
 
 
 def curve(
     data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet, or NPZ with arrays X and y.")],
     target: Target = None,
+    unlabeled: Unlabeled = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="A picture of it: a name that ends in .svg, .png or .pdf.")
     ] = None,
@@ -229,7 +254,15 @@ def curve(
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
     with _stoppable("Stopped; no picture was written." if out else "Stopped."):
         with _shown("Reading"):
-            rows = read_rows(table, target, also=others, drop=_names(drop), use=_names(use), category=_names(category))
+            rows = read_rows(
+                table,
+                target,
+                also=others,
+                drop=_names(drop),
+                use=_names(use),
+                category=_names(category),
+                unlabeled=unlabeled,
+            )
         _print_rows(data, rows)
         if not folds_possible(rows.codes):
             single = [name for name, count in rows.labels.items() if count == 1]
@@ -303,7 +336,8 @@ def _prepare(model: str) -> None:
 
 def _print_rows(data: Path, rows: Rows) -> None:
     labelled = sum(rows.labels.values())
-    print(f"{data}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {len(rows.columns):,} columns are used")
+    used = "1 column is" if len(rows.columns) == 1 else f"{len(rows.columns):,} columns are"
+    print(f"{data}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {used} used")
     width = max(len(name) for name in [*rows.labels][:_SHOWN])
     for name, count in [*rows.labels.items()][:_SHOWN]:
         print(f"  {name:{width}}  {count:>9,}  {count / labelled:4.0%}")
@@ -379,6 +413,17 @@ def _spare(out: Path, *inputs: Path) -> None:
             raise InputError(f"--out is {path}, which is read from; name another file.")
 
 
+def _spare_foreign(path: Path) -> None:
+    """Refuse to replace what nobody named, unless it is a model that an earlier `fit` left there."""
+    if not path.exists():
+        return
+    try:
+        modelfile.read(path, "table")
+    except InputError as error:
+        advice = "name the model's file with --out, be it this one"
+        raise InputError(f"{path} exists, and is no model that `fit` saved and that is whole; {advice}.") from error
+
+
 def _check(model: TableModel, table: Table, more: Sequence[str]) -> None:
     """Refuse a table that lacks columns, and say which ones it has for nothing."""
     table.require(more)
@@ -403,6 +448,8 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return decoded(value)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

@@ -40,6 +40,7 @@ _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 _DAY = 86400.0
 _RARE = "\0rare"  # the category of no cell that a person would write
 
@@ -58,11 +59,18 @@ def texts(cells: pd.Series) -> np.ndarray:
     (['1', '2.5', ''], ['a', '', 'True'])
     """
     out = np.empty(len(cells), object)
-    out[:] = [_text(cell) for cell in cells.to_numpy(object, na_value=None)]
+    out[:] = [text_of(cell) for cell in cells.to_numpy(object, na_value=None)]
     return out
 
 
-def _text(cell: Any) -> str:
+def text_of(cell: Any) -> str:
+    """A cell as text, stripped, or "" if it is missing.
+
+    >>> text_of(-1.0), text_of(b"cat"), text_of("NA")
+    ('-1', 'cat', '')
+    """
+    if isinstance(cell, bytes):
+        cell = decoded(cell)
     if isinstance(cell, str):
         cell = cell.strip()
         return "" if cell in MISSING else cell
@@ -75,6 +83,11 @@ def _text(cell: Any) -> str:
     return str(cell).strip()
 
 
+def decoded(cell: bytes) -> str:
+    """Bytes as text; what is not UTF-8 stays apart from all else."""
+    return cell.decode("utf-8", errors="backslashreplace")
+
+
 def numbers(cells: pd.Series, form: str = _POINT) -> np.ndarray:
     """Cells as numbers, NaN where one is missing or no number; ``form`` is how 1000.5 would be written.
 
@@ -82,6 +95,8 @@ def numbers(cells: pd.Series, form: str = _POINT) -> np.ndarray:
     [1000.0, 2.0, nan, nan]
     >>> numbers(pd.Series(["1,5", "2"]), "1000,5").tolist(), numbers(pd.Series(["1,500", "2"]), "1,000.5").tolist()
     ([1.5, 2.0], [1500.0, 2.0])
+    >>> numbers(pd.Series(["1.234,56", "1.500", "1.5"]), "1000,5").tolist()
+    [1234.56, 1500.0, nan]
     """
     if cells.dtype.kind in "iufb":
         return np.asarray(cells.to_numpy(np.float64, na_value=np.nan))
@@ -93,11 +108,13 @@ def numbers(cells: pd.Series, form: str = _POINT) -> np.ndarray:
                 return np.asarray(values.astype(np.float64))
         except (ValueError, TypeError):
             pass
-    return np.array([_number(_text(cell), form) for cell in values], np.float64)
+    return np.array([_number(text_of(cell), form) for cell in values], np.float64)
 
 
 def _number(text: str, form: str = _POINT) -> float:
     if form == _COMMA:
+        if _GROUPED_BY_POINTS.fullmatch(text):
+            text = text.replace(".", "")
         text = "" if "." in text else text.replace(",", ".")
     elif form == _GROUPS and _GROUPED.fullmatch(text):
         text = text.replace(",", "")
@@ -128,6 +145,16 @@ def moments(cells: pd.Series, form: str) -> np.ndarray:
         cells = pd.Series(texts(cells), dtype=object)
     times = pd.to_datetime(cells, format=form, utc=True, errors="coerce")
     return np.asarray((times - datetime(1970, 1, 1, tzinfo=UTC)) / pd.Timedelta(seconds=1), np.float64)
+
+
+def written_day(form: str) -> str:
+    """A day in a form of dates, as an example.
+
+    >>> written_day("ISO8601"), written_day("%b %d, %Y")
+    ('2024-01-31', 'Jan 31, 2024')
+    """
+    day = datetime(2024, 1, 31, 22, 30)
+    return day.date().isoformat() if form == _ISO else day.strftime(form)
 
 
 # --- Columns ----------------------------------------------------------------------------------------------------
@@ -186,7 +213,7 @@ class Survey:
     high: float = -math.inf
     dates: dict[str, int] | None = None  # how many dates it has if they are written in this form
     timed: bool = False
-    words: dict[str, None] = field(default_factory=dict)  # some cells that are no numbers
+    words: dict[str, dict[str, None]] = field(default_factory=dict)  # some cells that are no numbers in this form
 
     def add(self, cells: pd.Series) -> None:
         """Take in the next rows."""
@@ -208,13 +235,13 @@ class Survey:
         for form in (_POINT, _GROUPS, _COMMA):
             read = {text: number for text in found if not math.isnan(number := _number(text, form))}
             self.numeric[form] += sum(found[text] for text in read)
+            unread = [text for text in found if text not in read]
+            self.words.setdefault(form, {}).update(dict.fromkeys(unread[:5]))
             if form == _POINT:
                 self.code = self.code or any(map(_LIKE_A_CODE.fullmatch, read))
                 self._add_numbers(np.array(list(read.values()), np.float64))
-                words = [text for text in found if text not in read]
-        self.words |= dict.fromkeys(words[:5])
-        if words:
-            self._add_dates({text: found[text] for text in words})
+                if unread:
+                    self._add_dates({text: found[text] for text in unread})
 
     def _add_values(self, values: Collection[Any], total: int) -> None:
         self.filled += total
@@ -268,19 +295,20 @@ class Survey:
         return Column(self.name, "category")
 
     def _number_form(self) -> str:
-        """In which form most cells are numbers, the likeliest of those."""
+        """In which form most cells are numbers, the likeliest of those: 1.234 is no thousand if all others have points."""
         return max((_POINT, _GROUPS, _COMMA), key=self.numeric.__getitem__)
 
     def notice(self, column: Column) -> str | None:
         """What a user should know of how the column was taken."""
-        if column.kind == "category" and not self.code and self.words:
-            share = self.numeric[self._number_form()] / self.filled
+        form = column.form if column.kind == "number" else self._number_form()
+        words = listed(list(self.words.get(form, ())), 3)
+        if column.kind == "category" and not self.code:
+            share = self.numeric[form] / self.filled
             if 0.5 <= share < MOST:
-                words = listed(list(self.words), 3)
                 return f"{column.name}: {share:.0%} of its cells are numbers; because of {words} it holds categories"
         if column.kind == "number" and self.numeric[column.form] < self.filled:
             odd = f"{self.filled - self.numeric[column.form]:,} of its cells"
-            return f"{column.name}: {odd} are no numbers ({listed(list(self.words), 3)}) and count as missing"
+            return f"{column.name}: {odd} are no numbers ({words}) and count as missing"
         if column.kind in ("date", "time") and self.dates:
             if self.dates[column.form] < self.filled:
                 odd = f"{self.filled - self.dates[column.form]:,} of its cells"

@@ -1,8 +1,10 @@
 """A model of a table: what its columns are, the transformer that makes numbers of them, and the classifier."""
 
 import math
+import re
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -20,12 +22,16 @@ from laddernet.curve import doubled, folds_possible
 from laddernet.errors import InputError
 from laddernet.labels import UNLABELLED
 from laddernet.table import columns as cells
-from laddernet.table.columns import Column, Survey, rare_below, read_columns, texts
+from laddernet.table.columns import Column, Survey, numbers, rare_below, read_columns, text_of, texts
 from laddernet.table.read import Table, listed, unique_names
 
 _KIND = "table"
 _PREFIX = "classifier/"
 _BLOCK = 10_000  # rows that are transformed at a time
+_MARK = "-1"  # what marks a row without a label in an array, as in scikit-learn
+_WHOLE = re.compile(r"([+-]?\d+)\.0*")
+_WORDS = 100  # classes that may be words with hardly a label each; more are names, or texts
+_ENOUGH = 10  # cells, none of which is understood, that are no accident
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Rows:
     classes: tuple[str, ...]
     X: np.ndarray
     codes: np.ndarray  # for each row the number of its class, or -1
+    unlabeled: str | None  # what was said to mark a row without a label
 
     @property
     def labels(self) -> dict[str, int]:
@@ -57,11 +64,13 @@ def read_rows(
     drop: Sequence[str] = (),
     use: Sequence[str] = (),
     category: Sequence[str] = (),
+    unlabeled: Any = None,
 ) -> Rows:
     """Read a table to learn from; ``also`` are more rows, without labels.
 
     Columns of ``drop`` are left out, those of ``use`` are not, however much they look like identifiers, and those of
-    ``category`` hold categories, even if they look like numbers.
+    ``category`` hold categories, even if they look like numbers. ``unlabeled`` marks a row without a label, besides an
+    empty cell; None is -1 for arrays and nothing else for other tables, "" is nothing else.
     """
     if target is None:
         if not table.positional:
@@ -78,14 +87,15 @@ def read_rows(
     surveys = {name: Survey(name) for name in names}
     labels: list[np.ndarray] = []
     for part in table.parts([*names, target]):
-        labels.append(labels_of(part[target], table))
+        labels.append(texts(part[target]))
         for name, survey in surveys.items():
             survey.add(part[name])
     for other in also:
         for part in other.parts(names):
             for name, survey in surveys.items():
                 survey.add(part[name])
-    classes, codes = _classes(np.concatenate([*labels, np.empty(0, object)]), target, table.name)
+    mark = mark_of(unlabeled, positional=bool(table.positional))
+    classes, codes = _classes(np.concatenate([*labels, np.empty(0, object)]), mark, target, table.name)
 
     found = {name: survey.column(category=name in category, use=name in use) for name, survey in surveys.items()}
     dropped = {name: reason for name, reason in found.items() if isinstance(reason, str)}
@@ -103,35 +113,90 @@ def read_rows(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:5])
         raise InputError(f"{table.name} has no column to learn from ({reasons or 'it has none but the target'}).")
     notices = [notice for column in columns if (notice := surveys[column.name].notice(column))]
-    if "-1" in classes and len(classes) > 2:
-        notices.append(f"{target}: -1 is taken for a class; leave the cell empty where a row has no label")
+    doubtful = next((name for name in classes if _plain(name) == _MARK), None)
+    if doubtful and len(classes) > 2 and unlabeled is None:
+        advice = f"if it marks rows without a label, say --unlabeled {_MARK}"
+        notices.append(f"{target}: {doubtful} is taken for a class; {advice}")
 
     frame = frame[[column.name for column in columns]]
     transformer = cells.learn(columns, frame)
     codes = np.concatenate([codes, np.full(len(frame) - len(codes), UNLABELLED)])
     X = _transformed(transformer, frame)
     dropped |= dict.fromkeys(drop, "left out on request")
-    return Rows(target, columns, dropped, notices, table.positional, transformer, classes, X, codes)
+    asked = None if unlabeled is None else mark
+    return Rows(target, columns, dropped, notices, table.positional, transformer, classes, X, codes, asked)
 
 
-def labels_of(cells: pd.Series, table: Table) -> np.ndarray:
-    """The labels in a column of classes, "" where there is none; in an array -1 says that, as in scikit-learn."""
-    labels = texts(cells)
-    return np.where(labels == "-1", "", labels) if table.positional else labels
+def mark_of(unlabeled: Any, *, positional: bool) -> str:
+    """What marks a row without a label, besides an empty cell, as text; "" if nothing does."""
+    if unlabeled is None:
+        return _MARK if positional else ""
+    return text_of(unlabeled)
 
 
-def _classes(labels: np.ndarray, target: str, table: str) -> tuple[tuple[str, ...], np.ndarray]:
+def labels_of(cells: pd.Series, mark: str) -> np.ndarray:
+    """The labels in a column of classes, "" where there is none."""
+    return _unmarked(texts(cells), mark)
+
+
+def _unmarked(labels: np.ndarray, mark: str) -> np.ndarray:
+    """
+    >>> _unmarked(np.array(["a", "-1.0", "-1"], object), "-1").tolist()
+    ['a', '', '']
+    """
+    marks = {label for label in set(labels) if _plain(label) == _plain(mark)}
+    return np.where([label in marks for label in labels], "", labels) if marks else labels
+
+
+def _plain(label: str) -> str:
+    """A whole number without decimals, with all its digits; anything else as it is.
+
+    >>> _plain("9007199254740993.0"), _plain("1.5"), _plain("v1.0")
+    ('9007199254740993', '1.5', 'v1.0')
+    """
+    whole = _WHOLE.fullmatch(label)
+    return whole[1] if whole else label
+
+
+def _classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple[tuple[str, ...], np.ndarray]:
+    """The classes in order, and for each row the number of its class or -1."""
+    labels = _unmarked(given, mark)
+    but = f" but {mark}, which marks rows without a label" if np.any(labels != given) else ""
     known = Counter(labels[labels != ""])
     if not known:
-        raise InputError(f"{table}: no row has a {target!r}; give at least one label of two classes.")
-    if len(known) < 2:
-        raise InputError(f"{table}: all labels are {next(iter(known))!r}; give labels of two classes or more.")
-    if len(known) > 20 and len(known) > known.total() / 2:
+        raise InputError(f"{table}: no row has a {target!r}{but}; give at least one label of two classes.")
+    # 1 and 1.0 are one class where all are numbers; among words they may be versions.
+    named = {label: _plain(label) if _all_numbers(known) else label for label in known}
+    classes = tuple(sorted({*named.values()}, key=_natural))
+    if len(classes) < 2:
+        advice = f"if {mark} is a class of yours, say --unlabeled ''" if but else "give labels of two classes or more"
+        raise InputError(f"{table}: all labels are {classes[0]!r}{but}; {advice}.")
+    if len(classes) > 20 and len(classes) > known.total() / 2 and not _like_classes(classes):
         advice = "name a column that holds classes with --target"
-        raise InputError(f"{target!r} has {len(known):,} values in {known.total():,} labelled rows; {advice}.")
-    classes = tuple(sorted(known, key=_natural))
-    numbers = {name: number for number, name in enumerate(classes)} | {"": UNLABELLED}
-    return classes, np.array([numbers[label] for label in labels], int)
+        raise InputError(f"{target!r} has {len(classes):,} values in {known.total():,} labelled rows; {advice}.")
+    places = {name: number for number, name in enumerate(classes)}
+    codes = {label: places[name] for label, name in named.items()} | {"": UNLABELLED}
+    return classes, np.array([codes[label] for label in labels], int)
+
+
+def _all_numbers(labels: Iterable[str]) -> bool:
+    return not np.isnan(_values(labels)).any()
+
+
+def _values(labels: Iterable[str]) -> np.ndarray:
+    return numbers(pd.Series(list(labels), dtype=object))
+
+
+def _like_classes(names: Sequence[str]) -> bool:
+    """Whether many values with hardly a label each may be classes: a few words, or whole numbers with few gaps.
+
+    >>> _like_classes(["a", "b"]), _like_classes(["4", "5", "7"]), _like_classes(["4", "9"]), _like_classes(["4", "4.5"])
+    (True, True, False, False)
+    """
+    if not _all_numbers(names):
+        return len(names) <= _WORDS
+    values = _values(names)
+    return bool(np.all(values == np.floor(values)) and values.max() - values.min() + 1 < 2 * len(values))
 
 
 def _natural(name: str) -> tuple[bool, float, str]:
@@ -251,6 +316,7 @@ class TableModel:
     rows: int
     estimate: Estimate | None = None
     version: str = metadata.version("laddernet")  # that fitted it
+    unlabeled: str | None = None  # what was said to mark a row without a label; None is -1 for arrays
 
     @classmethod
     def of(cls, rows: Rows, classifier: LadderClassifier) -> "TableModel":
@@ -265,12 +331,18 @@ class TableModel:
             rows.classes,
             rows.labels,
             len(rows.codes),
+            unlabeled=rows.unlabeled,
         )
 
     @classmethod
-    def fit(cls, frame: pd.DataFrame, target: str, **settings: Any) -> "TableModel":
-        """Learn from a frame, whose rows without a target are unlabelled; ``settings`` are those of the classifier."""
-        rows = read_rows(Table.of(frame), target)
+    def fit(cls, frame: pd.DataFrame, target: str, *, unlabeled: Any = None, **settings: Any) -> "TableModel":
+        """Learn from a frame; ``settings`` are those of the classifier.
+
+        Rows without a target are unlabelled, and so are those whose target is ``unlabeled``.
+        """
+        rows = read_rows(Table.of(frame), target, unlabeled=unlabeled)
+        for notice in rows.notices:
+            warnings.warn(notice, stacklevel=2)
         return cls.of(rows, LadderClassifier(**settings).fit(rows.X, rows.codes))
 
     def features(self, frame: pd.DataFrame, unread: Counter[str] | None = None) -> np.ndarray:
@@ -280,7 +352,14 @@ class TableModel:
         absent = [column.name for column in self.columns if column.name not in frame.columns]
         if absent:
             raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")
-        return _transformed(self.transformer, read_columns(self.columns, frame, unread))
+        odd: Counter[str] = Counter()
+        values = read_columns(self.columns, frame, odd)
+        for column in self.columns:
+            if odd[column.name] >= _ENOUGH and values[column.name].isna().all():
+                raise InputError(_not_understood(column, texts(frame[column.name])))
+        if unread is not None:
+            unread.update(odd)
+        return _transformed(self.transformer, values)
 
     def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
         """The probability of each class, in the order of ``classes``."""
@@ -324,6 +403,7 @@ class TableModel:
                 "rows": self.rows,
                 "version": self.version,
                 "estimate": None if self.estimate is None else asdict(self.estimate),
+                "unlabeled": self.unlabeled,
                 "classifier": about,
             },
         )
@@ -346,7 +426,21 @@ class TableModel:
             rows=about["rows"],
             estimate=None if about["estimate"] is None else Estimate(**about["estimate"]),
             version=about["version"],
+            unlabeled=about.get("unlabeled"),  # which older files do not have
         )
+
+
+def _not_understood(column: Column, cells: np.ndarray) -> str:
+    """Why a column is refused of which no cell is what the model learned."""
+    filled = cells[cells != ""]
+    if column.kind == "boolean":
+        right = "yes or no"
+    elif column.kind == "number":
+        right = f"numbers as in {column.form}"
+    else:
+        right = f"dates as in {written_day(column.form)}"
+    found = f"none of its {len(filled):,} cells that are filled can be read ({listed(list(dict.fromkeys(filled)), 2)})"
+    return f"Column {column.name!r}: {found}; give {right}, as in the table that the model was fitted with."
 
 
 def describe(model: TableModel) -> dict[str, Any]:
@@ -362,6 +456,7 @@ def describe(model: TableModel) -> dict[str, Any]:
     return {
         "version": model.version,
         "target": model.target,
+        "unlabeled": model.unlabeled,
         "rows": model.rows,
         "labels": model.labels,
         "columns": [

@@ -163,6 +163,7 @@ def _records(path: str | Path, name: str, delimiter: str | None, encoding: str |
         try:
             # Of standard input nothing can be read twice, so what the delimiter is told by is put in front again.
             head = text.read(1 << 16) + text.readline()
+            head = head.removeprefix("\ufeff")  # a byte order mark, which not every decoder takes away
             delimiter = delimiter or _delimiter(head)
             lines = chain(io.StringIO(head, newline=""), text)
             reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
@@ -192,7 +193,9 @@ def _records(path: str | Path, name: str, delimiter: str | None, encoding: str |
 @contextmanager
 def _bytes(path: str | Path) -> Iterator[Any]:
     if str(path) == STDIN:
-        with open(sys.stdin.fileno(), "rb", closefd=False) as file:
+        if sys.stdin is None:
+            raise InputError("Standard input is closed; send a table to it, or name a file.")
+        with reading("standard input"), open(sys.stdin.fileno(), "rb", closefd=False) as file:
             yield file
         return
     with reading(path), Path(path).open("rb") as file:
@@ -303,6 +306,8 @@ def _open_npz(path: Path) -> Table:
     X = arrays.pop("X", None)
     if X is None or not X.shape:
         raise InputError(f"{path} has no array X with a row for each example; save it with np.savez(path, X=X, y=y).")
+    if not X.width:
+        raise InputError(f"{path}: X has no columns (its shape is {X.shape}); give one or more.")
     refused = {}
     for name, array in arrays.items():
         if not array.shape or array.shape[0] != X.shape[0]:

@@ -12,11 +12,12 @@ Of a large table a sample is looked at that is always the same.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from laddernet.table.model import TableModel, labels_of
+from laddernet.table.model import TableModel, labels_of, mark_of
 from laddernet.table.read import Table
 
 _SAMPLE = 1000  # rows that stand for all
@@ -59,13 +60,22 @@ class Suggestions:
 
 
 def suggest(
-    model: TableModel, table: Table, *, target: str | None = None, count: int = 20, keep: Sequence[str] = ()
+    model: TableModel,
+    table: Table,
+    *,
+    target: str | None = None,
+    unlabeled: Any = None,
+    count: int = 20,
+    keep: Sequence[str] = (),
 ) -> Suggestions:
     """The unlabelled rows to label next, the most useful first; without a ``target`` all rows are unlabelled.
 
-    The table is read in parts, and no more than some thousand rows are held.
+    ``unlabeled`` marks a row without a label, besides an empty cell; None is what the model was fitted with. The table
+    is read in parts, and no more than some thousand rows are held.
     """
-    unlabelled, labelled, total = _gather(model, table, target, count, keep)
+    asked = model.unlabeled if unlabeled is None else unlabeled
+    mark = mark_of(asked, positional=bool(table.positional or model.positional))
+    unlabelled, labelled, total = _gather(model, table, target, mark, count, keep)
     chosen, use = rank(unlabelled.places, labelled.places, count)
     best = unlabelled[chosen]
     classes = [model.classes[place] for place in best.probabilities.argmax(axis=1)]
@@ -73,7 +83,7 @@ def suggest(
 
 
 def _gather(
-    model: TableModel, table: Table, target: str | None, count: int, keep: Sequence[str]
+    model: TableModel, table: Table, target: str | None, mark: str, count: int, keep: Sequence[str]
 ) -> tuple[Sample, Sample, int]:
     """A sample of the unlabelled rows, one of the labelled rows, and how many unlabelled ones there are."""
     rng = np.random.default_rng(0)
@@ -86,7 +96,7 @@ def _gather(
         x = model.features(part)
         lots = rng.random(len(part))
         found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.classifier.transform(x), lots)
-        free = np.ones(len(part), bool) if target is None else labels_of(part[target], table) == ""
+        free = np.ones(len(part), bool) if target is None else labels_of(part[target], mark) == ""
         unlabelled = unlabelled.with_more(found[np.flatnonzero(free)], max(_SAMPLE, 10 * count))
         labelled = labelled.with_more(found[np.flatnonzero(~free)], _SAMPLE)
         total += int(free.sum())
