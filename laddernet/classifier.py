@@ -37,7 +37,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
     epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
-        None: as many steps as there are rows, but 300 at least and 1000 at most.
+        None: as many steps as there are rows, but 300 at least and 1000 at most, or 2000 if the columns are scaled by
+        that range.
     batch_size : rows of a step, of unlabelled and of labelled ones each.
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
         None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
@@ -64,7 +65,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
-    history_ : a record for each 32 steps of each network: costs, learning rate; validation error with early stopping.
+    history_ : a record for each 32 steps of each network, or for fewer if columns are thousands: costs, learning
+        rate; validation error with early stopping.
     n_steps_ : how many steps were taken, by all networks together.
     noise_, recon_weights_ : noise and λ of each layer, as they were used.
     network_ : what predicts: plain matrices, in which all networks lie side by side.

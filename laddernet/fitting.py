@@ -35,7 +35,6 @@ from laddernet.stream import Job, Table, template, train
 if TYPE_CHECKING:
     from laddernet.classifier import LadderClassifier
 
-_FEWEST_STEPS, _MOST_STEPS = 300, 1000
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
 
@@ -66,7 +65,7 @@ def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, 
     if before is not None:  # the networks know no other
         how, scaling = before["_how"], before["network_"].scaling
     classes = len(of.classes_)
-    suiting = defaults(how, len(labelled) / classes, classes, distance_apart(x, scaling))
+    suiting = defaults(how, x.shape[0], len(labelled) / classes, classes, distance_apart(x, scaling))
     jobs, shares = _jobs(of, x.shape[0], asdict(suiting))
     seeds = [int(seed) for seed in check_random_state(of.random_state).randint(2**31, size=len(jobs))]
     starts = [None] * len(jobs) if before is None else _starts(of, before, jobs)
@@ -132,7 +131,7 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
         learning_rate=of.learning_rate,
         weight_decay=chosen["weight_decay"],
         decay=_DECAY,
-        steps=passes or of.max_steps or min(max(rows, _FEWEST_STEPS), _MOST_STEPS),
+        steps=passes or chosen["max_steps"],
         batch_size=of.batch_size,
         labelled_batch_size=of.batch_size,
         label_smoothing=chosen["label_smoothing"],

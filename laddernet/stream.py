@@ -26,7 +26,7 @@ from laddernet.training import (
     wait_for,
 )
 
-CHUNK = 32  # steps
+_CHUNK, _CHUNK_CELLS = 32, 2**25  # steps, and cells of their rows, that are gathered at a time
 _CELLS = 2**24  # a table of no more is scaled once; its rows are brought many times
 
 
@@ -46,6 +46,12 @@ class Job:
     batch_size: int  # unlabelled rows of a step
     labelled_batch_size: int
     label_smoothing: float = 0.0  # how often a label is taken for any class
+
+    @property
+    def chunk(self) -> int:
+        """How many steps are computed at a time: 32, or fewer if their rows are very wide."""
+        cells = (self.batch_size + self.labelled_batch_size) * self.sizes[0]
+        return min(_CHUNK, max(1, _CHUNK_CELLS // cells))
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def train(
     # What is small is made by NumPy, keys included: each little program of JAX's own has to be compiled, and together
     # they took half a second of the first fit.
     rng = np.random.default_rng(seed)
-    chunks = -(-job.steps // CHUNK)
+    chunks = -(-job.steps // job.chunk)
     init_key, *keys = map(jax.random.wrap_key_data, rng.integers(2**32, size=(1 + chunks, 2), dtype=np.uint32))
     state = initial_state(init_key, job.eta, job.model, job.sizes)
     if start is not None:
@@ -100,9 +106,10 @@ def train(
         wait_for(costs)
         if not chunk:
             return_free_memory()
-        taken = min(CHUNK, job.steps - chunk * CHUNK)
-        means = mean_costs(np.asarray(costs)[:taken], bool(finite), before=chunk * CHUNK)
-        record = {"step": chunk * CHUNK + taken, "learning_rate": float(rates[taken - 1]), **means}
+        before = chunk * job.chunk
+        taken = min(job.chunk, job.steps - before)
+        means = mean_costs(np.asarray(costs)[:taken], bool(finite), before=before)
+        record = {"step": before + taken, "learning_rate": float(rates[taken - 1]), **means}
         if on_chunk(record, partial(ladder_of, state)):
             break
     return ladder_of(state)
@@ -116,7 +123,7 @@ def template(job: Job) -> Ladder:
 
 def _rates(job: Job, chunk: int) -> np.ndarray:
     """The learning rate of each step of a chunk: constant, then linear to zero, and zero beyond the end."""
-    left = 1 - (chunk * CHUNK + np.arange(CHUNK)) / job.steps
+    left = 1 - (chunk * job.chunk + np.arange(job.chunk)) / job.steps
     rates: np.ndarray = np.asarray(np.clip(left / job.decay, 0, 1) * job.learning_rate, np.float32)
     return rates
 
@@ -127,16 +134,16 @@ def _gather(job: Job, table: Table, rng: np.random.Generator) -> Iterator[Any]:
     labelled = _passes(len(table.labelled), rng)
     while True:
         if table.probabilities is None:
-            drawn = labelled(CHUNK * job.labelled_batch_size)
+            drawn = labelled(job.chunk * job.labelled_batch_size)
         else:
-            drawn = rng.choice(len(table.labelled), CHUNK * job.labelled_batch_size, p=table.probabilities)
+            drawn = rng.choice(len(table.labelled), job.chunk * job.labelled_batch_size, p=table.probabilities)
         x_labelled = table.bring(table.labelled[drawn])
         codes = table.codes[drawn]
         if job.label_smoothing:
             # In the mean over steps that is label smoothing, and the compiled program need not know.
             other = rng.integers(job.sizes[-1], size=len(codes), dtype=codes.dtype)
             codes = np.where(rng.random(len(codes)) < job.label_smoothing, other, codes)
-        x_unlabelled = table.bring(unlabelled(CHUNK * job.batch_size))
+        x_unlabelled = table.bring(unlabelled(job.chunk * job.batch_size))
         yield x_labelled, codes, x_unlabelled
 
 

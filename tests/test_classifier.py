@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -39,8 +40,10 @@ from laddernet.defaults import distance_apart
 from laddernet.fitting import _Watch
 from laddernet.labels import encode_labels
 from laddernet.machine import on_cores
+from laddernet.models import find
 from laddernet.network import Scaling
 from laddernet.scaling import find_scaling
+from laddernet.stream import Job
 
 X, TRUTH = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -473,6 +476,14 @@ def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest
     assert max(made) == 3200  # 32 steps of 100 rows
     assert sum(made) == 2 * 3200 + 10_000
     np.testing.assert_array_equal(done.classes_, [0, 1, 2])
+
+
+def test_very_wide_rows_are_gathered_for_fewer_steps_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = Job(find("vanilla"), (64, 10), (0.0,) * 2, (0.0,) * 2, 0.1, 0.02, 0.0, 0.7, 100, 100, 100)
+    chunks = {columns: replace(wide, sizes=(columns, 10)).chunk for columns in (4, 784, 20_000, 10**6)}
+    assert chunks == {4: 32, 784: 32, 20_000: 8, 10**6: 1}
+    monkeypatch.setattr("laddernet.stream._CHUNK_CELLS", 2 * 200 * X.shape[1])
+    assert [record["step"] for record in fit(max_steps=5).history_] == [2, 4, 5]
 
 
 def test_integers_and_float32_will_do() -> None:
