@@ -336,10 +336,10 @@ def kept(path: Path) -> Results:
     return results
 
 
-def forget(path: Path, methods: Iterable[str]) -> None:
-    """Take the lines of these methods out of a file, to measure them anew."""
-    results = kept(path)
-    left = {fit: result for fit, result in results.items() if fit.method not in set(methods)}
+def forget(path: Path, methods: Iterable[str], sets: Iterable[str]) -> None:
+    """Take the lines of these methods on these sets out of a file, to measure them anew."""
+    results, dropped = kept(path), {(name, method) for name in sets for method in methods}
+    left = {fit: result for fit, result in results.items() if (fit.set, fit.method) not in dropped}
     if len(left) < len(results):
         lines = (json.dumps({**fit._asdict(), **result._asdict()}) + "\n" for fit, result in left.items())
         write_atomic(path, "".join(lines).encode())
@@ -546,7 +546,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--draws", default=str(DRAWS), help="of the labels [default: %(default)s]")
     parser.add_argument("--jobs", default="1", help="processes, each on a core of its own [default: %(default)s]")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "few-labels", help="folder of what comes out")
-    parser.add_argument("--forget", default="", metavar="METHODS", help="first drop what is kept of these methods")
+    parser.add_argument(
+        "--forget", default="", metavar="METHODS", help="first drop what is kept of these methods on the sets"
+    )
     parser.add_argument("--list", action="store_true", help="show the sets, and do nothing else")
     return parser.parse_args()
 
@@ -610,7 +612,7 @@ def benchmark(asked: argparse.Namespace, console: Console) -> int:
     path = asked.out / "results.jsonl"
     with writing(asked.out):
         asked.out.mkdir(parents=True, exist_ok=True)
-    forget(path, dropped)
+    forget(path, dropped, chosen)
     done = kept(path)
     todo = [fit for fit in plan(sizes, labels, draws, methods) if fit not in done]
     failures = run(todo, jobs, path, console)

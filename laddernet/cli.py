@@ -2,8 +2,10 @@
 
 import ast
 import io
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,13 +68,32 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that does not know "±" shows "?"
             stream.reconfigure(errors="replace")
     try:
-        app()
+        with _printed():
+            app()
     except InputError as error:
         say(f"laddernet: {error}")
         sys.exit(2)
     except DivergedError as error:
         say(f"laddernet: {error}")
         sys.exit(1)
+
+
+@contextmanager
+def _printed() -> Iterator[None]:
+    """Whatever a command prints has gone out at its end; if the system refuses it, that is one sentence."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or isinstance(error, BrokenPipeError):  # a file; a reader who has seen enough
+            raise
+        # Python writes what is left when it ends, and would complain once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reason = f"Cannot write to standard output ({error.strerror or error})"
+        raise InputError(f"{reason}; send it to a place that has space.") from error
 
 
 def _version(asked: bool) -> None:

@@ -38,7 +38,9 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
         known = np.array(known.tolist())
     if known.dtype.kind not in "biufU":
         raise InputError(f"y holds labels of the type {known.dtype}; give numbers, booleans or text.")
-    check_classification_targets(known)
+    with warnings.catch_warnings():  # that classes are many for so few labels, which here is as it should be
+        warnings.simplefilter("ignore", UserWarning)
+        check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         but, advice = "", "give labels of two classes or more"

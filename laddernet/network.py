@@ -98,6 +98,19 @@ def fold(
     return Network(scaling, tuple(weights), tuple(biases))
 
 
+def folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
+    """A network out of its arrays by name, as `laddernet.checkpoint.named_arrays` has them, and its statistics."""
+    W, gamma, beta = encoder_arrays(arrays)
+    mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
+    return fold(scaling, W, gamma, beta, mu, sigma)
+
+
+def encoder_arrays(arrays: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
+    """W, γ and β of layers 1 to L."""
+    layers = sum(name.startswith("encoder.") and name.endswith(".W") for name in arrays)
+    return [[arrays[f"encoder.{l}.{name}"] for l in range(layers)] for name in ("W", "gamma", "beta")]
+
+
 def join(networks: Sequence[Network], shares: Sequence[float]) -> Network:
     """One network whose logits are those of several, each multiplied by its share: they lie side by side up to the top.
 
@@ -179,16 +192,3 @@ def blocks(rows: int, size: int) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
-
-
-def folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
-    """A network out of its arrays by name, as `laddernet.checkpoint.named_arrays` has them, and its statistics."""
-    W, gamma, beta = encoder_arrays(arrays)
-    mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
-    return fold(scaling, W, gamma, beta, mu, sigma)
-
-
-def encoder_arrays(arrays: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
-    """W, γ and β of layers 1 to L."""
-    layers = sum(name.startswith("encoder.") and name.endswith(".W") for name in arrays)
-    return [[arrays[f"encoder.{l}.{name}"] for l in range(layers)] for name in ("W", "gamma", "beta")]

@@ -3,11 +3,15 @@ import io
 import json
 import math
 import os
+import string
 import subprocess
 import sys
 import tracemalloc
+import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import StratifiedKFold
 from support import Finished, laddernet
 
+from laddernet import modelfile
 from laddernet.classifier import LadderClassifier
 from laddernet.errors import InputError
 from laddernet.table import columns as cells
@@ -28,6 +33,7 @@ from laddernet.table.columns import Column, Survey, read_columns
 from laddernet.table.model import Estimate, TableModel, read_rows
 from laddernet.table.read import Table, open_table
 from laddernet.table.suggest import rank, suggest
+from laddernet.table.write import csv_writer
 
 # One network for all tests, and tables with the same inputs and classes, so that it is compiled once.
 NETWORK: dict[str, Any] = {"hidden": [8], "max_steps": 64, "n_networks": 2, "random_state": 1}
@@ -93,7 +99,15 @@ def test_a_csv_files_delimiter_is_found_and_its_cells_are_what_pandas_reads(
 
 
 @pytest.mark.parametrize(
-    ("encoding", "asked"), [("utf-8", None), ("utf-8-sig", None), ("utf-16", None), ("cp1252", "cp1252")]
+    ("encoding", "asked"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-16", None),
+        ("cp1252", "cp1252"),
+        ("utf-8-sig", "utf-8"),  # a byte order mark is no part of the first name, whoever names the encoding
+        ("utf-16", "utf-16-le" if sys.byteorder == "little" else "utf-16-be"),
+    ],
 )
 def test_a_csv_files_encoding_is_told_by_its_first_bytes_or_by_the_user(
     tmp_path: Path, encoding: str, asked: str | None
@@ -160,6 +174,9 @@ KINDS: dict[str, tuple[list[Any], str, str]] = {
     "numbers with many words": (["3"] * 10 + ["none"] * 5, "category", ""),
     "decimal commas": (["1,5", "2,25", "3"] * 5, "number", "1000,5"),
     "thousands": (["1,500", "12,250,000", "3"] * 5, "number", "1,000.5"),
+    "decimal commas with groups": (["1.234,56", "12.250.000", "1.500", "3"] * 5, "number", "1000,5"),
+    "three decimals": (["1.234", "2.500", "3.75", "4.000"] * 5, "number", "1000.5"),
+    "three decimals each": (["1.234", "2.500"] * 5, "number", "1000.5"),
     "a few decimal commas": (["260"] * 50 + ["260,4"], "number", "1000,5"),
     "a few thousands": ([str(i / 2) for i in range(98)] + ["1,223.5", "2,000.0"], "number", "1,000.5"),
     "whole numbers of Parquet": (pd.Series([1, None, 3] * 9, dtype="Int64"), "number", "1000.5"),
@@ -223,8 +240,23 @@ def test_cells_that_are_no_numbers_and_days_that_could_be_months_are_told(tmp_pa
         "weight: 90% of its cells are numbers; because of '-' it holds categories",
     ]
     frame["result"] = np.where(frame["result"].isna(), "-1", frame["result"])
-    notice = "result: -1 is taken for a class; leave the cell empty where a row has no label"
+    notice = "result: -1 is taken for a class; if it marks rows without a label, say --unlabeled -1"
     assert read_rows(Table.of(frame), "result").notices[-1] == notice
+
+
+def test_a_number_that_is_fine_in_the_columns_own_form_is_not_called_odd() -> None:
+    values = ["1,5", "2,25", "7"] * 30 + ["much", "1.5"]
+    survey = Survey("dose")
+    survey.add(pd.Series(values))
+    column = survey.column()
+    assert isinstance(column, Column)
+    assert column.form == "1000,5"
+    assert survey.notice(column) == "dose: 2 of its cells are no numbers ('much', '1.5') and count as missing"
+    mixed = Survey("dose")
+    mixed.add(pd.Series([*values[:90], *["much"] * 20]))
+    column = mixed.column()
+    assert isinstance(column, Column)
+    assert mixed.notice(column) == "dose: 82% of its cells are numbers; because of 'much' it holds categories"
 
 
 def test_inputs_are_what_pandas_computes_by_hand() -> None:
@@ -312,6 +344,114 @@ def test_rare_categories_are_not_named_in_the_model() -> None:
     rows = read_rows(Table.of(frame), "result")
     _, about = cells.state(rows.columns, rows.transformer)
     assert about["categories"]["who"] == {"kept": ["common"], "pooled": 1}
+
+
+# --- Labels -----------------------------------------------------------------------------------------------------
+
+
+def labelled(labels: list[Any]) -> Table:
+    """A table with these labels, and a column to learn from."""
+    return Table.of(pd.DataFrame({"a": np.arange(len(labels)) % 7, "label": pd.Series(labels, dtype=object)}), "t")
+
+
+def array(folder: Path, y: Any) -> Table:
+    np.savez(folder / "t.npz", X=np.random.default_rng(0).normal(size=(len(y), 2)), y=np.array(y))
+    return open_table(folder / "t.npz")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        list(string.ascii_lowercase),
+        [f"w{i}" for i in range(100)],
+        [str(7 + i) for i in range(40)],
+        [str(i) for i in range(58) if i % 2 == 0 or i < 4],  # 31 numbers up to 56: fewer gaps than numbers
+    ],
+)
+def test_many_classes_with_one_label_each_are_classes(labels: list[str]) -> None:
+    rows = read_rows(labelled([*labels, None]), "label")
+    assert rows.labels == dict.fromkeys(rows.classes, 1)
+    assert sorted(rows.classes) == sorted(labels)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [f"w{i}" for i in range(101)],
+        [str(i + 0.5) for i in range(21)],
+        [str(2 * i + (i > 0)) for i in range(21)],  # 21 numbers from 0 to 41
+        [str(i * i) for i in range(40)],
+    ],
+)
+def test_texts_and_measurements_are_no_classes(labels: list[str]) -> None:
+    with pytest.raises(InputError, match=r"^'label' has .* labelled rows; name a column that holds classes"):
+        read_rows(labelled(labels), "label")
+    assert len(read_rows(labelled(labels * 2), "label").classes) == len(labels)  # which are two labels each
+
+
+def test_one_and_one_point_zero_are_one_class_where_all_labels_are_numbers() -> None:
+    rows = read_rows(labelled(["1", "1.0", "2.", "2", "9007199254740993.0", "9007199254740992", ""]), "label")
+    assert rows.labels == {"1": 2, "2": 2, "9007199254740992": 1, "9007199254740993": 1}
+    assert rows.codes.tolist() == [0, 0, 1, 1, 3, 2, -1]
+    assert read_rows(labelled(["1", "1.0", "v2"]), "label").classes == ("1", "1.0", "v2")
+
+
+def test_a_row_is_unlabelled_if_its_cell_is_empty_or_has_the_mark() -> None:
+    table = labelled(["x", "unknown", "y", None, " unknown "])
+    assert read_rows(table, "label").classes == ("unknown", "x", "y")
+    assert read_rows(table, "label", unlabeled="unknown").codes.tolist() == [0, -1, 1, -1, -1]
+    numbers = labelled(["1", "-1", "2", "-1.0"])
+    for mark in ("-1", "-1.0", -1, -1.0):
+        assert read_rows(numbers, "label", unlabeled=mark).codes.tolist() == [0, -1, 1, -1]
+
+
+@pytest.mark.parametrize("label", ["-1", "-1.0"])
+def test_minus_one_is_only_told_to_be_a_class_where_nobody_said_so(label: str) -> None:
+    table = labelled(["x", label, "y"] * 3)
+    notice = f"label: {label} is taken for a class; if it marks rows without a label, say --unlabeled -1"
+    assert read_rows(table, "label").notices == [notice]
+    assert read_rows(table, "label", unlabeled="").notices == []
+    assert read_rows(table, "label", unlabeled="-1").notices == []
+
+
+@pytest.mark.parametrize("y", [[-1, 0, 1] * 3, [-1.0, 0.0, 1.0] * 3, ["-1", "0", "1"] * 3, [b"-1", b"0", b"1"] * 3])
+def test_minus_one_marks_unlabelled_rows_of_an_array_unless_that_is_switched_off(tmp_path: Path, y: list[Any]) -> None:
+    table = array(tmp_path, y)
+    assert read_rows(table, None).labels == {"0": 3, "1": 3}
+    assert read_rows(table, None, unlabeled="").labels == {"-1": 3, "0": 3, "1": 3}
+    assert read_rows(table, None, unlabeled="0").labels == {"-1": 3, "1": 3}
+
+
+def test_where_a_mark_leaves_one_class_the_sentence_says_so(tmp_path: Path) -> None:
+    array(tmp_path, [-1.0, 1.0] * 5)
+    done = laddernet("fit", "t.npz", cwd=tmp_path)
+    but = "but -1, which marks rows without a label"
+    advice = "if -1 is a class of yours, say --unlabeled ''"
+    assert done == (2, "", f"laddernet: t.npz: all labels are '1' {but}; {advice}.\n")
+    with pytest.raises(InputError, match=f"^t: no row has a 'label' {but}; give at least one label"):
+        read_rows(labelled(["-1", None]), "label", unlabeled="-1")
+    done = laddernet("curve", "t.npz", "--unlabeled", "-1", cwd=tmp_path)  # which looks like an option, and is none
+    assert done.err.startswith("laddernet: t.npz: all labels are '1' but -1,")
+    array(tmp_path, [-1, 1, 1, 1])
+    done = laddernet("curve", "t.npz", "--unlabeled", "", cwd=tmp_path)
+    assert done.err.startswith("laddernet: '-1' has one label; ")
+
+
+def test_bytes_are_the_text_that_they_hold(tmp_path: Path) -> None:
+    assert read_rows(array(tmp_path, ["dög".encode(), b"cat"] * 4), None).classes == ("cat", "dög")
+    assert cells.texts(pd.Series([b"NA", b"\xff", b"\xfe"])).tolist() == ["", "\\xff", "\\xfe"]
+
+
+def test_a_model_made_in_python_warns_of_what_fit_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LadderClassifier, "fit", lambda self, *_: self)
+    frame = clinic().assign(result=clinic()["result"].fillna("-1"))
+    with pytest.warns(UserWarning, match="^result: -1 is taken for a class; if it marks rows without a label"):
+        assert TableModel.fit(frame, "result").labels.keys() == {"-1", "ill", "well"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = TableModel.fit(frame, "result", unlabeled=-1)
+    assert model.labels.keys() == {"ill", "well"}
+    assert model.unlabeled == "-1"
 
 
 # --- fit --------------------------------------------------------------------------------------------------------
@@ -523,6 +663,32 @@ def test_cells_that_cannot_be_read_count_as_missing_and_are_told(tmp_path: Path,
     assert done.out == laddernet("predict", model, "new.csv", cwd=tmp_path).out
 
 
+def test_a_column_of_which_no_cell_is_understood_is_refused(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    new = clinic(21, seed=2)
+    comma = [f"{age:.1f}".replace(".", ",") if age == age else "" for age in new["age"]]
+    days = pd.to_datetime(new["admitted"]).dt.strftime("%d.%m.%Y")
+    for name, odd, right in (
+        ("age", comma, "numbers written as 1000.5"),
+        ("admitted", days, "dates written as 2024-01-31"),
+        ("smoker", "ja", "yes or no"),
+    ):
+        with pytest.raises(InputError) as refused:
+            model.predict(new.assign(**{name: odd}))
+        assert str(refused.value).startswith(f"Column {name!r}: not one of its ")
+        assert str(refused.value).endswith(f"; give {right}, as when the model was fitted.")
+    new.assign(age=comma).to_csv(tmp_path / "new.csv", index=False)
+    done = laddernet("predict", fitted[0] / "clinic.safetensors", "new.csv", "--out", "p.csv", cwd=tmp_path)
+    cells_of_age = f"not one of its 18 filled cells is understood ('{comma[1]}', '{comma[2]}')"
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"laddernet: Column 'age': {cells_of_age}; give ")
+    assert os.listdir(tmp_path) == ["new.csv"]
+    unread: Counter[str] = Counter()
+    model.features(new.assign(smoker=["ja"] * 9 + [None] * 12), unread)  # so few may be an accident
+    model.features(new.assign(smoker=["ja"] * 20 + ["yes"]), unread)
+    assert +unread == {"smoker": 29}
+
+
 def test_a_kept_column_named_class_does_not_clash(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     clinic(5).assign(**{"class": "x"}).to_csv(tmp_path / "new.csv", index=False)
     model = fitted[0] / "clinic.safetensors"
@@ -558,6 +724,31 @@ def test_a_pipe_goes_in_and_out_and_may_be_closed_early(tmp_path: Path, fitted: 
     assert running.stderr.read() == b""
     running.stderr.close()
     assert running.wait() == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    clinic(5).to_csv(tmp_path / "new.csv", index=False)
+    command = [sys.executable, "-m", "laddernet", "predict", str(fitted[0] / "clinic.safetensors"), "new.csv"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    why = "Cannot write to standard output (No space left on device)"
+    assert (done.returncode, done.stderr) == (2, f"laddernet: {why}; send it to a place that has space.\n")
+
+
+def test_standard_input_or_output_that_is_closed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match=r"^Standard input is closed; send a table to it, or name a file\.$"):
+        open_table("-")
+    monkeypatch.setattr(sys, "stdout", None)
+    with (
+        pytest.raises(InputError, match=r"^Standard output is closed; name a file with --out\.$"),
+        csv_writer(Path("-")),
+    ):
+        pass
 
 
 # --- inspect ----------------------------------------------------------------------------------------------------
@@ -653,6 +844,30 @@ def test_suggestions_do_not_depend_on_how_the_table_is_cut(
     assert min(found[0]) > 60
 
 
+def test_rows_with_the_mark_are_suggested(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    table = Table.of(clinic().assign(result=clinic()["result"].fillna("unknown")))
+    assert suggest(model, table, target="result").total == 0
+    assert suggest(model, table, target="result", unlabeled="unknown").total == 180
+    # What was said to `fit` is in the model's file.
+    replace(model, unlabeled="unknown").save(tmp_path / "m.safetensors")
+    again = TableModel.load(tmp_path / "m.safetensors")
+    found = suggest(again, table, target="result", count=5)
+    assert found.total == 180
+    assert min(found.frame.index) > 60
+    assert suggest(again, table, target="result", unlabeled="").total == 0
+
+
+def test_a_model_of_an_older_version_has_no_mark_of_its_own(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    arrays, about = modelfile.read(fitted[0] / "clinic.safetensors", "table")
+    assert about.pop("unlabeled", "absent") is None
+    modelfile.write(tmp_path / "old.safetensors", "table", arrays, about)
+    old = TableModel.load(tmp_path / "old.safetensors")
+    table = Table.of(clinic().assign(result=clinic()["result"].fillna("-1")))
+    assert suggest(old, table, target="result").total == 0
+    assert suggest(replace(old, positional=4), table, target="result").total == 180  # as if it came from an array
+
+
 def test_where_all_rows_are_labelled_there_is_nothing_to_suggest(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     clinic(50).to_csv(tmp_path / "c.csv", index=False)
     model = fitted[0] / "clinic.safetensors"
@@ -729,6 +944,7 @@ BAD: dict[str, tuple[bytes, str, str]] = {
     "no hidden size": (b"a,label\n1,x\n", "--hidden 8,a", "--hidden has 'a' where a whole number should be."),
     "y of another length": (_npz(X=_X, label=np.arange(9)), "", "bad: label has 9 rows and X has 10; give both"),
     "y in two columns": (_npz(X=_X, label=_X), "", "bad: label has the shape (10, 2); give one value for each row."),
+    "X without columns": (_npz(X=_X[:, :0], label=np.arange(10)), "", "bad: X has no columns (its shape is (10, 0)); "),
     "no X": (_npz(Y=_X), "", "bad has no array X with a row for each example; save it with np.savez(path, X=X, y=y)."),
     "X of objects": (_npz(X=_OBJECTS), "", "bad: X holds Python objects, which are not read; save numbers or text."),
     "infinity in X": (
@@ -849,6 +1065,31 @@ def test_nothing_is_written_over_what_is_read(tmp_path: Path, fitted: tuple[Path
         done = laddernet(*arguments, "--out", tmp_path / "c.csv", cwd=tmp_path)
         assert done == (2, "", "laddernet: --out is c.csv, which is read from; name another file.\n")
     assert (tmp_path / "c.csv").read_text() == data
+
+
+def test_what_fit_did_not_save_is_only_replaced_by_its_name(tmp_path: Path) -> None:
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    model = tmp_path / "c.safetensors"
+    fit = ("fit", "c.csv", "--target", "result", *OPTIONS, "--no-estimate")
+    for precious in (b"precious", _foreign(b"")):
+        model.write_bytes(precious)
+        done = laddernet(*fit, cwd=tmp_path)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("laddernet: c.safetensors exists and is not a whole model that `fit` saved; name ")
+        assert model.read_bytes() == precious
+    assert laddernet(*fit, "--out", "c.safetensors", cwd=tmp_path).code == 0
+    first = model.stat().st_ino
+    assert laddernet(*fit, cwd=tmp_path).code == 0  # a model of one's own makes room for the next
+    assert model.stat().st_ino != first
+
+
+@pytest.mark.parametrize("command", ["fit", "curve"])
+@pytest.mark.parametrize("option", ["--epochs", "--max-steps", "--networks"])
+def test_no_training_at_all_is_refused_before_the_table_is_read(tmp_path: Path, command: str, option: str) -> None:
+    done = laddernet(command, "absent.csv", option, "0", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert option in done.err
+    assert "absent.csv" not in done.err
 
 
 @pytest.mark.parametrize("path", [".", "absent.csv", "-"])

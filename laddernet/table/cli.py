@@ -38,7 +38,7 @@ from laddernet.table.columns import decoded
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
 from laddernet.table.suggest import suggest as suggested
-from laddernet.table.write import check_writable, csv_writer, printing
+from laddernet.table.write import check_writable, csv_writer
 
 _out = Console()
 _err = Console(stderr=True)
@@ -59,9 +59,7 @@ Target = Annotated[
 ]
 Unlabeled = Annotated[
     str | None,
-    typer.Option(
-        help="What marks a row without a label, besides an empty cell. [default: -1 for NPZ, nothing else]",
-    ),
+    typer.Option(help="What marks a row without a label, besides an empty cell. [default: -1 for NPZ, nothing else]"),
 ]
 Also = Annotated[list[Path] | None, typer.Option(help="More rows, without labels; may be repeated.")]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, as in id,name.")]
@@ -73,7 +71,10 @@ Networks = Annotated[
     int | None, typer.Option(min=1, help="How many networks decide. [default: 4, or 1 for columns like pixels]")
 ]
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows, instead of --max-steps.")]
-MaxSteps = Annotated[int | None, typer.Option(min=1, help="Steps of training. [default: one a row, 300 to 1000]")]
+MaxSteps = Annotated[
+    int | None,
+    typer.Option(min=1, help="Steps of training. [default: one a row, 300 to 1000, or 2000 for pixels]"),
+]
 
 
 def fit(
@@ -169,8 +170,7 @@ def predict(
     for name, cells in (+unread).items():
         say(f"{name}: {cells:,} cells were not understood and count as missing.")
     if str(out) != "-":
-        with printing():
-            print(f"{count:,} rows; saved to {out}")
+        print(f"{count:,} rows; saved to {out}")
 
 
 def suggest(
@@ -199,7 +199,11 @@ def suggest(
     with _stoppable("Stopped; nothing was written."), csv_writer(out) as writer:
         found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied)
         if not found.total:
-            advice = f"leave {target!r} empty where a label is wanted" if target else "give one with rows"
+            advice = "give one with rows"
+            if target:
+                advice = (
+                    f"leave {target!r} empty where a label is wanted, or name the mark of such rows with --unlabeled"
+                )
             raise InputError(f"{table.name} has no unlabelled row; {advice}.")
         writer.writerow(_header(["rank", "row"], copied, ["class", "confidence", "use"]))
         rows = zip(
@@ -213,8 +217,7 @@ def suggest(
         )
         writer.writerows(rows)
     if str(out) != "-":
-        with printing():
-            print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
+        print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
 
 
 def curve(
@@ -265,10 +268,7 @@ def curve(
             )
         _print_rows(data, rows)
         if not folds_possible(rows.codes):
-            single = [name for name, count in rows.labels.items() if count == 1]
-            raise InputError(
-                f"{_listed(single)} has one label; give two or more of each class, to learn and to judge by."
-            )
+            raise InputError(f"{_single(rows)}; give two or more of each class, to learn and to judge by.")
         heads = iter([True])  # stand above the first point alone
         with _shown("Training") as told:
             points = label_curve(
@@ -358,8 +358,7 @@ def _estimated(rows: Rows, make: Any, seed: int, seconds: float, asked: bool | N
     if asked is False:
         return None
     if not folds:
-        single = [name for name, count in rows.labels.items() if count == 1]
-        print(f"No estimate: {_listed(single)} has one label; with two or more of each class there would be one.")
+        print(f"No estimate: {_single(rows)}; with two or more of each class there would be one.")
         return None
     if asked is None and 2 * folds * seconds > _PATIENCE:
         minutes = 2 * folds * seconds / 60
@@ -373,6 +372,11 @@ def _estimated(rows: Rows, make: Any, seed: int, seconds: float, asked: bool | N
     for sentence in found.sentences():
         print(sentence)
     return found
+
+
+def _single(rows: Rows) -> str:
+    names = [name for name, count in rows.labels.items() if count == 1]
+    return f"{_listed(names)} {'has' if len(names) == 1 else 'have'} one label"
 
 
 def _print_point(point: Point, repeats: int, model: str, *, first: bool) -> None:
@@ -420,8 +424,8 @@ def _spare_foreign(path: Path) -> None:
     try:
         modelfile.read(path, "table")
     except InputError as error:
-        advice = "name the model's file with --out, be it this one"
-        raise InputError(f"{path} exists, and is no model that `fit` saved and that is whole; {advice}.") from error
+        advice = "name the model's file with --out, which replaces whatever it names"
+        raise InputError(f"{path} exists and is not a whole model that `fit` saved; {advice}.") from error
 
 
 def _check(model: TableModel, table: Table, more: Sequence[str]) -> None:

@@ -295,7 +295,7 @@ class Survey:
         return Column(self.name, "category")
 
     def _number_form(self) -> str:
-        """In which form most cells are numbers, the likeliest of those: 1.234 is no thousand if all others have points."""
+        """In which form most cells are numbers, the likeliest of those: 1.234 alone is not 1234."""
         return max((_POINT, _GROUPS, _COMMA), key=self.numeric.__getitem__)
 
     def notice(self, column: Column) -> str | None:

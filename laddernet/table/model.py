@@ -22,7 +22,7 @@ from laddernet.curve import doubled, folds_possible
 from laddernet.errors import InputError
 from laddernet.labels import UNLABELLED
 from laddernet.table import columns as cells
-from laddernet.table.columns import Column, Survey, numbers, rare_below, read_columns, text_of, texts
+from laddernet.table.columns import Column, Survey, numbers, rare_below, read_columns, text_of, texts, written_day
 from laddernet.table.read import Table, listed, unique_names
 
 _KIND = "table"
@@ -30,7 +30,7 @@ _PREFIX = "classifier/"
 _BLOCK = 10_000  # rows that are transformed at a time
 _MARK = "-1"  # what marks a row without a label in an array, as in scikit-learn
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
-_WORDS = 100  # classes that may be words with hardly a label each; more are names, or texts
+_MOST_CLASSES = 100  # with hardly a label each; more are names, texts, or a count of rows
 _ENOUGH = 10  # cells, none of which is understood, that are no accident
 
 
@@ -166,7 +166,8 @@ def _classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple[tup
     if not known:
         raise InputError(f"{table}: no row has a {target!r}{but}; give at least one label of two classes.")
     # 1 and 1.0 are one class where all are numbers; among words they may be versions.
-    named = {label: _plain(label) if _all_numbers(known) else label for label in known}
+    all_numbers = not np.isnan(_values(known)).any()
+    named = {label: _plain(label) if all_numbers else label for label in known}
     classes = tuple(sorted({*named.values()}, key=_natural))
     if len(classes) < 2:
         advice = f"if {mark} is a class of yours, say --unlabeled ''" if but else "give labels of two classes or more"
@@ -179,24 +180,21 @@ def _classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple[tup
     return classes, np.array([codes[label] for label in labels], int)
 
 
-def _all_numbers(labels: Iterable[str]) -> bool:
-    return not np.isnan(_values(labels)).any()
-
-
 def _values(labels: Iterable[str]) -> np.ndarray:
+    """Labels as numbers, NaN for words."""
     return numbers(pd.Series(list(labels), dtype=object))
 
 
 def _like_classes(names: Sequence[str]) -> bool:
-    """Whether many values with hardly a label each may be classes: a few words, or whole numbers with few gaps.
+    """Whether values with hardly a label each may be classes: not too many words, or whole numbers with few gaps.
 
-    >>> _like_classes(["a", "b"]), _like_classes(["4", "5", "7"]), _like_classes(["4", "9"]), _like_classes(["4", "4.5"])
-    (True, True, False, False)
+    >>> [_like_classes(names) for names in (["a", "b"], ["4", "5", "7"], ["4", "9"], ["4", "4.5"])]
+    [True, True, False, False]
     """
-    if not _all_numbers(names):
-        return len(names) <= _WORDS
     values = _values(names)
-    return bool(np.all(values == np.floor(values)) and values.max() - values.min() + 1 < 2 * len(values))
+    words = np.isnan(values).any()
+    compact = np.all(values == np.floor(values)) and values.max() - values.min() + 1 < 2 * len(values)
+    return bool(len(names) <= _MOST_CLASSES and (words or compact))
 
 
 def _natural(name: str) -> tuple[bool, float, str]:
@@ -436,11 +434,12 @@ def _not_understood(column: Column, cells: np.ndarray) -> str:
     if column.kind == "boolean":
         right = "yes or no"
     elif column.kind == "number":
-        right = f"numbers as in {column.form}"
+        right = f"numbers written as {column.form}"
     else:
-        right = f"dates as in {written_day(column.form)}"
-    found = f"none of its {len(filled):,} cells that are filled can be read ({listed(list(dict.fromkeys(filled)), 2)})"
-    return f"Column {column.name!r}: {found}; give {right}, as in the table that the model was fitted with."
+        right = f"dates written as {written_day(column.form)}"
+    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
+    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
+    return f"Column {column.name!r}: {found}; give {right}, as when the model was fitted."
 
 
 def describe(model: TableModel) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -37,8 +36,7 @@ def csv_writer(path: Path) -> Iterator[Writer]:
             raise InputError("Standard output is closed; name a file with --out.")
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file
-        with printing():
-            yield csv.writer(sys.stdout, lineterminator="\n")
+        yield csv.writer(sys.stdout, lineterminator="\n")
         return
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device is written to, not replaced
         with writing(path), path.open("w", encoding="utf-8", newline="") as file:
@@ -49,22 +47,6 @@ def csv_writer(path: Path) -> Iterator[Writer]:
         file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
         yield csv.writer(file, lineterminator="\n")
         file.detach()  # which writes what is left, and leaves the file open
-
-
-@contextmanager
-def printing() -> Iterator[None]:
-    """What is printed inside the block has gone out at its end; if the system refuses it, that is one sentence."""
-    try:
-        yield
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, as `head` has; typer ends quietly
-        raise
-    except OSError as error:
-        # Python writes what is left when it ends, and would complain once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        advice = "send it to a place that has space"
-        raise InputError(f"Cannot write to standard output ({error.strerror or error}); {advice}.") from error
 
 
 def check_writable(path: Path) -> None:
