@@ -117,17 +117,7 @@ def fit(
         return LadderClassifier(model, verbose=verbose, **settings)
 
     with _stoppable("Stopped; nothing was saved."):
-        with _shown("Reading"):
-            rows = read_rows(
-                table,
-                target,
-                also=others,
-                drop=_names(drop),
-                use=_names(use),
-                category=_names(category),
-                unlabeled=unlabeled,
-            )
-        _print_rows(data, rows)
+        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
         started = time.monotonic()
         trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
         seconds = time.monotonic() - started
@@ -256,17 +246,7 @@ def curve(
     asked = None if counts is None else whole_numbers("counts", counts)
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
     with _stoppable("Stopped; no picture was written." if out else "Stopped."):
-        with _shown("Reading"):
-            rows = read_rows(
-                table,
-                target,
-                also=others,
-                drop=_names(drop),
-                use=_names(use),
-                category=_names(category),
-                unlabeled=unlabeled,
-            )
-        _print_rows(data, rows)
+        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
         if not folds_possible(rows.codes):
             raise InputError(f"{_single(rows)}; give two or more of each class, to learn and to judge by.")
         heads = iter([True])  # stand above the first point alone
@@ -334,10 +314,19 @@ def _prepare(model: str) -> None:
     keep_compiled_programs()
 
 
-def _print_rows(data: Path, rows: Rows) -> None:
+def _rows(table: Table, target: str | None, also: Sequence[Table], unlabeled: str | None, **columns: str) -> Rows:
+    """Read what is to be learned from, and print what it is; ``columns`` are names by what is to be done with them."""
+    with _shown("Reading"):
+        named = {what: _names(names) for what, names in columns.items()}
+        rows = read_rows(table, target, also=also, unlabeled=unlabeled, **named)
+    _print_rows(table.name, rows)
+    return rows
+
+
+def _print_rows(table: str, rows: Rows) -> None:
     labelled = sum(rows.labels.values())
     used = "1 column is" if len(rows.columns) == 1 else f"{len(rows.columns):,} columns are"
-    print(f"{data}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {used} used")
+    print(f"{table}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {used} used")
     width = max(len(name) for name in [*rows.labels][:_SHOWN])
     for name, count in [*rows.labels.items()][:_SHOWN]:
         print(f"  {name:{width}}  {count:>9,}  {count / labelled:4.0%}")
