@@ -6,6 +6,7 @@ import os
 import string
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 import warnings
 import zipfile
@@ -1030,11 +1031,22 @@ def _changed(model: bytes) -> bytes:
     return model.replace(b'\\"target\\": \\"result\\"', b'\\"target\\": \\"resort\\"')
 
 
+def _without_columns(model: bytes) -> bytes:
+    """A file with its checksum right and a piece missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m"
+        path.write_bytes(model)
+        arrays, about = modelfile.read(path, "table")
+        modelfile.write(path, "table", arrays, {name: held for name, held in about.items() if name != "columns"})
+        return path.read_bytes()
+
+
 MODELS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "cut off": (lambda model: model[:-100], "m is not a whole model file ("),
     "empty": (lambda model: b"", "m is not a whole model file ("),
     "a CSV file": (lambda model: b"a,b\n1,2\n" * 50, "m is not a whole model file ("),
     "from elsewhere": (_foreign, "m is a safetensors file, but not a model of laddernet;"),
+    "without a piece": (_without_columns, "m is not a model as laddernet saves it (KeyError: 'columns'); save the"),
     "changed in its text": (_changed, "m is damaged or was changed"),
     "changed in a number": (lambda model: model[:-1] + bytes([model[-1] ^ 1]), "m is damaged or was changed"),
 }

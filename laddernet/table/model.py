@@ -409,7 +409,11 @@ class TableModel:
     @classmethod
     def load(cls, path: str | Path) -> "TableModel":
         """The model in a file; no code in it is run."""
-        arrays, about = modelfile.read(path, _KIND)
+        with modelfile.understood(path):
+            return cls._from_state(*modelfile.read(path, _KIND))
+
+    @classmethod
+    def _from_state(cls, arrays: modelfile.Arrays, about: modelfile.About) -> "TableModel":
         columns = tuple(Column(**column) for column in about["columns"])
         fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         return cls(
