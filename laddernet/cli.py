@@ -44,7 +44,8 @@ class _Commands(TyperGroup):
         if name is None or listed is None:
             return name, listed, rest
         module = next(module for module, names in _COMMANDS.items() if name in names)
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        # As Rich's own markup, help texts would lose what stands in brackets: their defaults.
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
         alone.command(name)(getattr(import_module(module), name))
         return name, typer.main.get_command(alone), rest
 

@@ -125,6 +125,12 @@ finally:
         assert described[1] in shown
 
 
+def test_help_shows_the_defaults_that_are_said_in_words(tmp_path: Path) -> None:
+    shown = re.sub(r"[\s│]+", " ", laddernet("train", "--help", cwd=tmp_path).out)
+    assert shown.count("[default: recipe's]") >= 3
+    assert "[default: the paper's for mnist]" in shown
+
+
 def test_a_misspelt_command_is_met_with_the_one_that_was_meant(tmp_path: Path) -> None:
     done = laddernet("predct", cwd=tmp_path)
     assert done.code == 2
