@@ -37,7 +37,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
     epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
-        None: as many steps as there are rows, but 300 at least and 1000 at most, or 2000 if the columns are scaled by
+        None: as many steps as there are rows, but 300 at least and 1000 at most, or 5000 if the columns are scaled by
         that range.
     batch_size : rows of a step, of unlabelled and of labelled ones each.
     learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.

@@ -73,7 +73,7 @@ Networks = Annotated[
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows, instead of --max-steps.")]
 MaxSteps = Annotated[
     int | None,
-    typer.Option(min=1, help="Steps of training. [default: one a row, 300 to 1000, or 2000 for pixels]"),
+    typer.Option(min=1, help="Steps of training. [default: one a row, 300 to 1000, or 5000 for pixels]"),
 ]
 
 
