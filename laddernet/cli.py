@@ -89,10 +89,12 @@ def _printed() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None or isinstance(error, BrokenPipeError):  # a file; a reader who has seen enough
+        if error.filename is not None:
             raise
         # Python writes what is left when it ends, and would complain once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
+            sys.exit(1)
         reason = f"Cannot write to standard output ({error.strerror or error})"
         raise InputError(f"{reason}; send it to a place that has space.") from error
 
