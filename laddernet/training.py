@@ -22,7 +22,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from laddernet import checkpoint
+from laddernet import checkpoint, optimiser
 from laddernet.data import TrainingData, check_finite
 from laddernet.errors import DivergedError
 from laddernet.files import cache_folder
@@ -39,9 +39,10 @@ from laddernet.ladder import (
 from laddernet.machine import cores, return_free_memory
 from laddernet.models import Model, find
 from laddernet.noise import permutations
+from laddernet.optimiser import Learning, Step
 
 # What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
-REVISION = 6
+REVISION = 7
 
 Record = dict[str, Any]
 
@@ -215,7 +216,7 @@ class Packed(eqx.Module):
 
 
 State = tuple[Packed, optax.OptState]
-_adam = optax.scale_by_adam()
+_LARGE = 2**15  # elements of a matrix that has its own place
 
 # Without the first, XLA copies every weight matrix at each step, lest an update overwrite what is still to be read.
 # The second lets it reorder sums; NaN and infinity stay what they are. Measured in docs/performance.md.
@@ -226,7 +227,7 @@ _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cp
 @partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
 def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
     packed = pack(Ladder(model, sizes, key=key, eta=eta))
-    return packed, _adam.init(packed)
+    return packed, optimiser.adam.init(packed)
 
 
 @partial(jax.jit, static_argnames="batches", donate_argnames="state", compiler_options=_COMPILER_OPTIONS)
@@ -265,9 +266,9 @@ def run_epoch(
         labelled = [None if n is None else n[: batches[0]] for n in noise]
         unlabelled = [None if n is None else n[batches[0] :] for n in noise]
 
-        def cost(ladder: Ladder) -> tuple[Array, Array]:
+        def cost(large: Ladder, small: Float[Array, " small"]) -> tuple[Array, Array]:
             done = forward(
-                ladder,
+                unpack(replace(weights, large=large, small=small)),
                 x_labelled[i],
                 y_labelled[i],
                 x_unlabelled[j],
@@ -277,13 +278,18 @@ def run_epoch(
             )
             return done.total, jnp.stack([done.total, done.cross_entropy, *done.reconstruction])
 
-        gradient, costs = jax.grad(cost, has_aux=True)(unpack(weights))
+        this = Step((adam.count + 1).astype(rate.dtype), rate, weight_decay)
+        learning = jax.tree.map(partial(Learning, step=this), weights.large, adam.mu.large, adam.nu.large)
+        (learned, gradient), costs = jax.grad(cost, argnums=(0, 1), has_aux=True)(learning, weights.small)
         with jax.named_scope("optimiser"):
-            direction, adam = _adam.update(pack(gradient), adam)
-            weights = jax.tree.map(
-                lambda w, d, decays: w - rate * (d + weight_decay * decays * w), weights, direction, decaying
-            )
-        return (weights, adam), costs
+            moments = optax.ScaleByAdamState(adam.count, adam.mu.small, adam.nu.small)
+            direction, moments = optimiser.adam.update(gradient, moments)
+            small = optimiser.moved(weights.small, direction, rate, weight_decay * decaying)
+        w, m, v = ({"large": _each(learned, name)} for name in ("w", "m", "v"))
+        adam = optax.ScaleByAdamState(
+            moments.count, replace(adam.mu, small=moments.mu, **m), replace(adam.nu, small=moments.nu, **v)
+        )
+        return (replace(weights, small=small, **w), adam), costs
 
     decaying = _decaying(state[0])
     step_keys = jax.random.split(noise_key, len(rates))
@@ -293,7 +299,9 @@ def run_epoch(
 
 
 def pack(ladder: Ladder) -> Packed:
-    large, small = eqx.partition(ladder, _is_large)
+    is_matrix = _matrices(ladder)
+    is_large = jax.tree.map(lambda leaf, matrix: matrix and leaf.size >= _LARGE, ladder, is_matrix)
+    large, small = eqx.partition(ladder, is_large)
     leaves, structure = jax.tree.flatten(small)
     flat = jnp.concatenate([leaf.ravel() for leaf in leaves])
     return Packed(large, flat, ladder.sizes, tuple(leaf.shape for leaf in leaves), structure)
@@ -306,7 +314,9 @@ def unpack(packed: Packed) -> Ladder:
     else:
         parts = jax.lax.split(packed.small, lengths)  # one operation, where a slice for each would take long to trace
     leaves = [part.reshape(shape) for part, shape in zip(parts, packed.shapes, strict=True)]
-    ladder: Ladder = eqx.combine(packed.large, jax.tree.unflatten(packed.structure, leaves))
+    ladder: Ladder = eqx.combine(
+        packed.large, jax.tree.unflatten(packed.structure, leaves), is_leaf=partial(_is, Learning)
+    )
     return ladder
 
 
@@ -316,26 +326,34 @@ def ladder_of(state: State) -> Ladder:
     return unpack(replace(packed, small=np.array(packed.small)))
 
 
-def _is_large(leaf: Any) -> bool:
-    return bool(leaf.size >= 2**15)
+def _each(learned: Ladder, name: str) -> Ladder:
+    """The weights or one of the moments of all matrices that have learned."""
+    is_one = partial(_is, Learning)
+    parts: Ladder = jax.tree.map(lambda matrix: getattr(matrix, name), learned, is_leaf=is_one)
+    return parts
 
 
-def _decaying(packed: Packed) -> Packed:
-    """One in the place of each element of W and V, zero in that of every other; one number stands for a large array."""
+def _is(kind: type, node: Any) -> bool:
+    return isinstance(node, kind)
 
-    def marked(part: Ladder) -> Ladder:
-        def mark(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
-            matrix = "W" if isinstance(layer, EncoderLayer) else "V"
-            zeros: EncoderLayer | DecoderLayer = jax.tree.map(np.zeros_like, layer)
-            return replace(zeros, **{matrix: jax.tree.map(np.ones_like, getattr(layer, matrix))})
 
-        marks: Ladder = jax.tree.map(mark, part, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
-        return marks
+def _matrices(ladder: Ladder) -> Ladder:
+    """True in the place of each W and V, False in that of every other array."""
 
-    large = jax.tree.map(lambda leaf: np.zeros((), leaf.dtype), packed.large)
-    small = jax.tree.unflatten(packed.structure, [np.zeros(shape, packed.small.dtype) for shape in packed.shapes])
-    flat = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(marked(small))])
-    return replace(packed, large=marked(large), small=flat)
+    def marked(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
+        others: EncoderLayer | DecoderLayer = jax.tree.map(lambda _: False, layer)
+        matrix = "W" if isinstance(layer, EncoderLayer) else "V"
+        return replace(others, **{matrix: jax.tree.map(lambda _: True, getattr(layer, matrix))})
+
+    marks: Ladder = jax.tree.map(marked, ladder, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
+    return marks
+
+
+def _decaying(packed: Packed) -> Float[np.ndarray, " small"]:
+    """One for each element of the small vector that is of a W or V, zero for every other."""
+    lengths = [math.prod(shape) for shape in packed.shapes]
+    of_matrices = jax.tree.leaves(_matrices(jax.tree.unflatten(packed.structure, lengths)))
+    return np.repeat(np.asarray(of_matrices, packed.small.dtype), lengths)
 
 
 def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: int) -> Int[Array, " count"]:

@@ -1,0 +1,283 @@
+// The matrix products of a training step, with what XLA makes extra passes for done where their results are still at hand.
+// laddernet/native.py says what each function computes.
+
+#include "native.h"
+
+// --- Tiles ----------------------------------------------------------------------------------------------------------
+
+// A tile of the result, TALL rows of WIDE vectors, is kept in registers: as many as there are, less what is loaded.
+#if defined(__AVX512F__)
+enum { TALL = 12 };
+#elif defined(__AVX__)
+enum { TALL = 6 };
+#else
+enum { TALL = 8 };
+#endif
+enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320 };
+
+// What will soon be wanted: TALL rows, each a panel wide, at up to three places.
+typedef struct {
+  const float *at[3];
+  num row;
+} Soon;
+
+// c = a b, or c += a b, for `tall` rows of a and `wide` vectors of b. From a row of a to the next it is a_row, from an
+// element of it to the next a_step. Meanwhile what is wanted soon is brought near, a row at a time: more at once would
+// keep the processor from bringing what is wanted now.
+INLINE void multiply(int tall, int wide, num depth, const float *a, num a_row, num a_step, const float *b, num b_step,
+                     float *c, num c_row, bool add, Soon soon) {
+  vec sum[TALL][WIDE];
+  UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (vec){0};
+  for (num row = 0; row < TALL; row++) {
+    UNROLL for (int n = 0; n < 3; n++)
+      if (soon.at[n] != NULL) UNROLL for (int i = 0; i <= PANEL; i += 16) __builtin_prefetch(soon.at[n] + row * soon.row + i, 0, 2);
+    for (num k = depth * (row + 1) / TALL - depth * row / TALL; k > 0; k--, a += a_step, b += b_step) {
+      vec right[WIDE];
+      UNROLL for (int j = 0; j < wide; j++) right[j] = load(b + j * LANES);
+      UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] += a[i * a_row] * right[j];
+    }
+  }
+  if (add)
+    UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] += load(c + i * c_row + j * LANES);
+  UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) store(c + i * c_row + j * LANES, sum[i][j]);
+}
+
+// How many of the rows that are left the next tile takes: a number that `multiply` is compiled for.
+static int tallness(num rows) {
+  if (rows >= TALL) return TALL;
+  for (int n = 8; n > 1; n /= 2)
+    if (n < TALL && rows >= n) return n;
+  return 1;
+}
+
+#define FOR_EACH_SIZE(tall, wide, call)                       \
+  if (wide == 2) {                                            \
+    if (tall == TALL) { enum { T = TALL, W = 2 }; call; }     \
+    else if (tall == 8) { enum { T = 8, W = 2 }; call; }      \
+    else if (tall == 4) { enum { T = 4, W = 2 }; call; }      \
+    else if (tall == 2) { enum { T = 2, W = 2 }; call; }      \
+    else { enum { T = 1, W = 2 }; call; }                     \
+  } else {                                                    \
+    if (tall == TALL) { enum { T = TALL, W = 1 }; call; }     \
+    else if (tall == 8) { enum { T = 8, W = 1 }; call; }      \
+    else if (tall == 4) { enum { T = 4, W = 1 }; call; }      \
+    else if (tall == 2) { enum { T = 2, W = 1 }; call; }      \
+    else { enum { T = 1, W = 1 }; call; }                     \
+  }
+
+// Rows of a as they lie, b packed.
+static __attribute__((noinline)) void multiply_rows(int tall, int wide, num depth, const float *a, num a_row, const float *b, float *c, num c_row,
+                          bool add, Soon soon) {
+  FOR_EACH_SIZE(tall, wide, multiply(T, W, depth, a, a_row, 1, b, W * LANES, c, c_row, add, soon))
+}
+
+// Columns of a, packed, for rows.
+static __attribute__((noinline)) void multiply_columns(int tall, int wide, num depth, const float *a, const float *b, float *c, Soon soon) {
+  FOR_EACH_SIZE(tall, wide, multiply(T, W, depth, a, 1, TALL, b, W * LANES, c, PANEL, false, soon))
+}
+
+// The columns of a panel, as vectors: a last one of few columns has but one.
+static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
+
+// --- Products -------------------------------------------------------------------------------------------------------
+
+typedef struct {
+  const float *a, *b;
+  float *c;
+  num rows, depth, columns, stride;  // the stride is that to the panel which a thread probably does next
+  bool transposed;                   // b lies the other way round
+} Product;
+
+// Rows and columns of a square exchanged: riffled as often as a row's length is a power of two.
+INLINE void transpose(vec square[LANES]) {
+  ivec low, high;
+  UNROLL for (int i = 0; i < LANES; i++) {
+    low[i] = i / 2 + (i % 2) * LANES;
+    high[i] = low[i] + LANES / 2;
+  }
+  UNROLL for (int times = 1; times < LANES; times *= 2) {
+    vec riffled[LANES];
+    UNROLL for (int i = 0; i < LANES / 2; i++) {
+      riffled[2 * i] = __builtin_shuffle(square[i], square[i + LANES / 2], low);
+      riffled[2 * i + 1] = __builtin_shuffle(square[i], square[i + LANES / 2], high);
+    }
+    UNROLL for (int i = 0; i < LANES; i++) square[i] = riffled[i];
+  }
+}
+
+// `depth` rows of a panel, from row k and column j of b on, packed one after the other and filled up with zeros.
+static void pack(const Product *p, num k, num depth, num j, num columns, float *packed) {
+  num width = wideness(columns) * LANES;
+  if (!p->transposed) {
+    const float *from = p->b + k * p->columns + j;
+    for (num i = 0; i < depth; i++, from += p->columns, packed += width) {
+      if (columns == PANEL) {
+        UNROLL for (int v = 0; v < WIDE; v++) store(packed + v * LANES, load(from + v * LANES));
+      } else {
+        memset(packed, 0, width * sizeof(float));
+        memcpy(packed, from, columns * sizeof(float));
+      }
+    }
+    return;
+  }
+  for (num first = 0; first < width; first += LANES) {
+    num rows = least(LANES, columns - first);
+    const float *from = p->b + (j + first) * p->depth + k;
+    num i = 0;
+    if (rows == LANES) {
+      for (; i + LANES <= depth; i += LANES) {
+        vec square[LANES];
+        UNROLL for (int r = 0; r < LANES; r++) square[r] = load(from + r * p->depth + i);
+        transpose(square);
+        UNROLL for (int r = 0; r < LANES; r++) store(packed + (i + r) * width + first, square[r]);
+      }
+    }
+    for (; i < depth; i++)
+      for (num r = 0; r < LANES; r++) packed[i * width + first + r] = r < rows ? from[r * p->depth + i] : 0;
+  }
+}
+
+// The `part`-th of so many parts of what `pack` will read.
+static Soon what_follows(const Product *p, num k, num depth, num j, num part, num parts) {
+  Soon soon = {.row = p->transposed ? p->depth : p->columns};
+  for (num n = 0; n < 3 && j < p->columns; n++) {
+    num row = (p->transposed ? n : n * parts + part) * TALL, column = p->transposed ? part * PANEL : 0;
+    if (row < (p->transposed ? PANEL : depth) && column < depth)
+      soon.at[n] = p->b + (p->transposed ? (j + row) * p->depth + k + column : (k + row) * p->columns + j);
+  }
+  return soon;
+}
+
+static void panel_of_product(const void *what, num panel) {
+  const Product *p = what;
+  float packed[DEPTH * PANEL] __attribute__((aligned(64)));
+  num j = panel * PANEL, columns = least(PANEL, p->columns - j);
+  int wide = wideness(columns);
+  num blocks = (p->depth + DEPTH - 1) / DEPTH;
+  for (num block = 0; block < blocks; block++) {
+    num k = p->depth * block / blocks, depth = p->depth * (block + 1) / blocks - k;
+    pack(p, k, depth, j, columns, packed);
+    num next = block + 1 < blocks ? p->depth * (block + 1) / blocks : 0;
+    num next_depth = p->depth * ((block + 1) % blocks + 1) / blocks - next, next_j = next > 0 ? j : j + p->stride;
+    num parts = (p->rows + TALL - 1) / TALL;
+    for (num i = 0; i < p->rows;) {
+      int tall = tallness(p->rows - i);
+      Soon soon = what_follows(p, next, next_depth, next_j, i / TALL, parts);
+      const float *from = p->a + i * p->depth + k;
+      float *to = p->c + i * p->columns + j;
+      if (columns == wide * LANES) {
+        multiply_rows(tall, wide, depth, from, p->depth, packed, to, p->columns, block > 0, soon);
+      } else {
+        float tile[TALL][PANEL];
+        multiply_rows(tall, wide, depth, from, p->depth, packed, tile[0], PANEL, false, soon);
+        for (int r = 0; r < tall; r++)
+          for (num n = 0; n < columns; n++) to[r * p->columns + n] = tile[r][n] + (block > 0 ? to[r * p->columns + n] : 0);
+      }
+      i += tall;
+    }
+  }
+}
+
+// --- Products of which weights learn ----------------------------------------------------------------------------------
+
+typedef struct {
+  float rate, decay, beta1, beta2, scale1, scale2, epsilon;
+} Adam;
+
+typedef struct {
+  const float *inputs, *errors;
+  float *inputs_packed, *errors_packed;  // strips of columns, panels
+  float *w, *m, *v;
+  num rows, below, above;
+  Adam adam;
+} Update;
+
+// One step of Adam for the weights w, whose gradient is g.
+INLINE void adam(const Adam *o, vec g, float *w, float *m, float *v) {
+  vec mean = o->beta1 * load(m) + (1 - o->beta1) * g, square = o->beta2 * load(v) + (1 - o->beta2) * (g * g);
+  vec scaled = o->scale2 * square, positive = scaled + 1e-30f;
+  vec direction = o->scale1 * mean / (scaled * inverse_root(positive) + o->epsilon);
+  store(m, mean);
+  store(v, square);
+  store(w, load(w) - o->rate * (direction + o->decay * load(w)));
+}
+
+static void pack_errors(const void *what, num panel) {
+  const Update *u = what;
+  num j = panel * PANEL;
+  Product p = {.b = u->errors, .columns = u->above};
+  pack(&p, 0, u->rows, j, least(PANEL, u->above - j), u->errors_packed + panel * PANEL * u->rows);
+}
+
+// The update of TALL rows of the weights, so that weights and moments are read and written row by row.
+static void rows_of_update(const void *what, num strip) {
+  const Update *u = what;
+  num first = strip * TALL, tall = least(TALL, u->below - first);
+  float *inputs = u->inputs_packed + first * u->rows;
+  for (num k = 0; k < u->rows; k++)
+    for (num i = 0; i < TALL; i++) inputs[k * TALL + i] = i < tall ? u->inputs[k * u->below + first + i] : 0;
+  for (num j = 0; j < u->above; j += PANEL) {
+    num columns = least(PANEL, u->above - j);
+    num corner = first * u->above + j;
+    Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
+    float tile[TALL][PANEL];
+    multiply_columns(TALL, wideness(columns), u->rows, inputs, u->errors_packed + j * u->rows, tile[0], soon);
+    for (num r = 0; r < tall; r++) {
+      num at = (first + r) * u->above + j, c = 0;
+      for (; c + LANES <= columns; c += LANES) adam(&u->adam, load(tile[r] + c), u->w + at + c, u->m + at + c, u->v + at + c);
+      if (c < columns) {  // less than a vector is left
+        float last[3][LANES] = {0}, *of[3] = {u->w + at + c, u->m + at + c, u->v + at + c};
+        for (int n = 0; n < 3; n++) memcpy(last[n], of[n], (columns - c) * sizeof(float));
+        adam(&u->adam, load(tile[r] + c), last[0], last[1], last[2]);
+        for (int n = 0; n < 3; n++) memcpy(of[n], last[n], (columns - c) * sizeof(float));
+      }
+    }
+  }
+}
+
+// --- What XLA calls ---------------------------------------------------------------------------------------------------
+
+static void multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
+  Product p = {.a = argument(frame, 0),
+               .b = argument(frame, 1),
+               .c = result(frame, 0),
+               .rows = length(frame, 0, 0),
+               .depth = length(frame, 0, 1),
+               .columns = length(frame, 1, !transposed),
+               .transposed = transposed};
+  p.stride = PANEL * threads(frame);
+  share(frame, (p.columns + PANEL - 1) / PANEL, is_long(p.rows * p.depth * p.columns), panel_of_product, &p);
+}
+
+XLA_FFI_Error *product(XLA_FFI_CallFrame *frame) {
+  if (!asked_for_version(frame)) multiply_all(frame, false);
+  return NULL;
+}
+
+XLA_FFI_Error *product_transposed(XLA_FFI_CallFrame *frame) {
+  if (!asked_for_version(frame)) multiply_all(frame, true);
+  return NULL;
+}
+
+XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  Update u = {.w = result(frame, 0),
+              .m = result(frame, 1),
+              .v = result(frame, 2),
+              .inputs = argument(frame, 3),
+              .errors = argument(frame, 4),
+              .rows = length(frame, 3, 0),
+              .below = length(frame, 3, 1),
+              .above = length(frame, 4, 1)};
+  memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
+  num strips = (u.below + TALL - 1) / TALL, panels = (u.above + PANEL - 1) / PANEL;
+  float *packed = malloc((strips * TALL + panels * PANEL) * u.rows * sizeof(float));
+  if (packed == NULL) return out_of_memory(frame);
+  u.inputs_packed = packed;
+  u.errors_packed = packed + strips * TALL * u.rows;
+  bool worth_it = is_long(u.rows * u.below * u.above);
+  share(frame, panels, worth_it, pack_errors, &u);
+  share(frame, strips, worth_it, rows_of_update, &u);
+  free(packed);
+  return NULL;
+}
