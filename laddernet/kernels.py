@@ -5,11 +5,15 @@ that JAX would find compute the same in more passes; see docs/performance.md.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jaxtyping import Array, Float
 
+from laddernet import native
 from laddernet.network import EPSILON
 
 Rows = Float[Array, "rows units"]
@@ -84,6 +88,66 @@ def _scaled_relu_gradient(kept: tuple[Rows, Rows, PerUnit, PerUnit], dh: Rows) -
 
 
 scaled_relu.defvjp(_scaled_relu, _scaled_relu_gradient)
+
+
+class Normalised(NamedTuple):
+    """What a layer makes of its rows, by group."""
+
+    z: list[Rows]  # with noise
+    mu: list[PerUnit]
+    sigma: list[PerUnit]
+    h: Rows | None  # of all groups, one below the other
+
+
+def normalise(
+    a: Rows,
+    sizes: Sequence[int],
+    noise: Sequence[Rows | None],
+    noise_std: Float[Array, ""],
+    scale: tuple[PerUnit, PerUnit] | None,
+) -> Normalised:
+    """z = (a − μ) / σ + noise for each group of rows on its own, and h = ReLU(γ(z + β)) if there is a ``scale``, γ and β."""
+    if native.suits(a):
+        return Normalised(*_normalise(a, tuple(sizes), list(noise), noise_std, scale))
+    z, mu, sigma = standardise_groups(a, sizes)
+    if any(drawn is not None for drawn in noise):
+        blank = [jnp.zeros((n, a.shape[1])) if drawn is None else drawn for n, drawn in zip(sizes, noise, strict=True)]
+        z = z + noise_std * jnp.concatenate(blank)
+    return Normalised(split_groups(z, sizes), list(mu), list(sigma), scaled_relu(z, *scale) if scale else None)
+
+
+_Outputs = tuple[list[Rows], list[PerUnit], list[PerUnit], Rows | None]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _normalise(a: Rows, sizes: tuple[int, ...], noise: Any, noise_std: Any, scale: Any) -> _Outputs:
+    with jax.named_scope("normalise"):
+        h, *groups = native.normalise(a, sizes, noise, noise_std, EPSILON, scale)
+    return (*groups, h)
+
+
+def _normalise_forward(a: Any, sizes: tuple[int, ...], *others: Any) -> tuple[_Outputs, tuple[Any, ...]]:
+    a, noise, noise_std, scale = jax.tree.map(
+        lambda argument: argument.value, (a, *others), is_leaf=lambda node: isinstance(node, CustomVJPPrimal)
+    )
+    outputs = _normalise(a, sizes, noise, noise_std, scale)
+    z, _, sigma, _ = outputs
+    return outputs, (z, sigma, noise, noise_std, scale)
+
+
+def _normalise_backward(_: tuple[int, ...], kept: tuple[Any, ...], d: _Outputs) -> tuple[Any, ...]:
+    z, sigma, noise, noise_std, scale = kept
+    # What nothing depends on is None, and is not read.
+    d_z, d_mu, d_sigma, d_h = jax.tree.map(
+        lambda x: None if isinstance(x, SymbolicZero) else x, d, is_leaf=lambda node: isinstance(node, SymbolicZero)
+    )
+    with jax.named_scope("normalise"):
+        groups = list(zip(z, sigma, noise, d_z, d_mu, d_sigma, strict=True))
+        d_a, d_scale = native.normalise_gradient(scale, noise_std, d_h, groups)
+    return d_a, None, None, d_scale
+
+
+_normalise.defvjp(_normalise_forward, _normalise_backward, symbolic_zeros=True)
 
 
 Weights = tuple[Float[Array, "inputs outputs units"], ...]  # of each layer of the MLPs

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
-from laddernet.kernels import Rows, scaled_relu, split_groups, standardise, standardise_groups
+from laddernet.kernels import Rows, normalise
 from laddernet.models import Model
 from laddernet.noise import normal, normal_pairs
 
@@ -137,30 +137,20 @@ def encode(
     """
     sizes = [len(x) for x, _ in groups]
 
-    def noise_at(l: int) -> Rows | None:
-        """What is added to the stacked rows; nothing to those of a clean group."""
-        drawn = [None if noise is None else noise[l] for _, noise in groups]
-        if all(noise is None for noise in drawn):
-            return None
-        units = next(noise.shape[1] for noise in drawn if noise is not None)
-        return jnp.concatenate([jnp.zeros((n, units)) if d is None else d for n, d in zip(sizes, drawn, strict=True)])
+    def noise_at(l: int) -> list[Rows | None]:
+        return [None if noise is None else noise[l] for _, noise in groups]
 
-    def corrupt(z: Rows, l: int) -> Rows:
-        epsilon = noise_at(l)
-        return z if epsilon is None else z + noise_std[l] * epsilon
-
-    h = corrupt(jnp.concatenate([x for x, _ in groups]), 0)
-    paths = [Path([z], [jnp.zeros(())], [jnp.ones(())], z) for z in split_groups(h, sizes)]
+    z = [x if e is None else x + noise_std[0] * e for (x, _), e in zip(groups, noise_at(0), strict=True)]
+    paths = [Path([z_0], [jnp.zeros(())], [jnp.ones(())], z_0) for z_0 in z]
+    h = jnp.concatenate(z)
     for l, layer in enumerate(encoder, start=1):
-        z, mu, sigma = standardise_groups(h @ layer.W, sizes)
-        z = corrupt(z, l)
-        for path, z_l, mu_l, sigma_l in zip(paths, split_groups(z, sizes), mu, sigma, strict=True):
+        scale = (layer.gamma, layer.beta) if l < len(encoder) else None
+        z, mu, sigma, h = normalise(h @ layer.W, sizes, noise_at(l), noise_std[l], scale)
+        for path, z_l, mu_l, sigma_l in zip(paths, z, mu, sigma, strict=True):
             path.z.append(z_l)
             path.mu.append(mu_l)
             path.sigma.append(sigma_l)
-        if l < len(encoder):
-            h = scaled_relu(z, layer.gamma, layer.beta)
-    logits = split_groups(layer.gamma * (z + layer.beta), sizes)
+    logits = [layer.gamma * (z_l + layer.beta) for z_l in z]
     return [replace(path, logits=top) for path, top in zip(paths, logits, strict=True)]
 
 
@@ -171,9 +161,10 @@ def decode(decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Ro
     """Come down from the noisy output: u and ẑ by layer, 0 to L; u[l] is what layer l hears from above."""
     u: list[Rows] = []
     z_hat: list[Rows] = []
-    above = y_tilde
+    above, no_noise = y_tilde, jnp.zeros(())
     for layer, z_tilde_l in zip(reversed(decoder), reversed(z_tilde), strict=True):
-        u.append(standardise(above if layer.V is None else above @ layer.V)[0])
+        heard = above if layer.V is None else above @ layer.V
+        u += normalise(heard, [len(heard)], [None], no_noise, None).z
         with jax.named_scope("combinator"):
             above = layer.combinator(z_tilde_l, u[-1])
         z_hat.append(above)

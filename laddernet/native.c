@@ -13,7 +13,7 @@ enum { TALL = 6 };
 #else
 enum { TALL = 8 };
 #endif
-enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320 };
+enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320, STRIPS = 2 };
 
 // What will soon be wanted: TALL rows, each a panel wide, at up to three places.
 typedef struct {
@@ -84,7 +84,7 @@ static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
 typedef struct {
   const float *a, *b;
   float *c;
-  num rows, depth, columns, stride;  // the stride is that to the panel which a thread probably does next
+  num rows, depth, columns;
   bool transposed;                   // b lies the other way round
 } Product;
 
@@ -158,7 +158,7 @@ static void panel_of_product(const void *what, num panel) {
     num k = p->depth * block / blocks, depth = p->depth * (block + 1) / blocks - k;
     pack(p, k, depth, j, columns, packed);
     num next = block + 1 < blocks ? p->depth * (block + 1) / blocks : 0;
-    num next_depth = p->depth * ((block + 1) % blocks + 1) / blocks - next, next_j = next > 0 ? j : j + p->stride;
+    num next_depth = p->depth * ((block + 1) % blocks + 1) / blocks - next, next_j = next > 0 ? j : j + PANEL;
     num parts = (p->rows + TALL - 1) / TALL;
     for (num i = 0; i < p->rows;) {
       int tall = tallness(p->rows - i);
@@ -209,31 +209,185 @@ static void pack_errors(const void *what, num panel) {
   pack(&p, 0, u->rows, j, least(PANEL, u->above - j), u->errors_packed + panel * PANEL * u->rows);
 }
 
-// The update of TALL rows of the weights, so that weights and moments are read and written row by row.
-static void rows_of_update(const void *what, num strip) {
+// The update of some rows of the weights: so few that weights and moments are read and written nearly row by row, so many
+// that a panel of the errors serves several tiles.
+static void rows_of_update(const void *what, num piece) {
   const Update *u = what;
-  num first = strip * TALL, tall = least(TALL, u->below - first);
-  float *inputs = u->inputs_packed + first * u->rows;
-  for (num k = 0; k < u->rows; k++)
-    for (num i = 0; i < TALL; i++) inputs[k * TALL + i] = i < tall ? u->inputs[k * u->below + first + i] : 0;
+  num first = piece * STRIPS * TALL, end = least(first + STRIPS * TALL, u->below);
+  for (num i = first; i < end; i += TALL) {
+    float *packed = u->inputs_packed + i * u->rows;
+    for (num k = 0; k < u->rows; k++)
+      for (num r = 0; r < TALL; r++) packed[k * TALL + r] = i + r < end ? u->inputs[k * u->below + i + r] : 0;
+  }
   for (num j = 0; j < u->above; j += PANEL) {
     num columns = least(PANEL, u->above - j);
-    num corner = first * u->above + j;
-    Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
-    float tile[TALL][PANEL];
-    multiply_columns(TALL, wideness(columns), u->rows, inputs, u->errors_packed + j * u->rows, tile[0], soon);
-    for (num r = 0; r < tall; r++) {
-      num at = (first + r) * u->above + j, c = 0;
-      for (; c + LANES <= columns; c += LANES) adam(&u->adam, load(tile[r] + c), u->w + at + c, u->m + at + c, u->v + at + c);
-      if (c < columns) {  // less than a vector is left
-        float last[3][LANES] = {0}, *of[3] = {u->w + at + c, u->m + at + c, u->v + at + c};
-        for (int n = 0; n < 3; n++) memcpy(last[n], of[n], (columns - c) * sizeof(float));
-        adam(&u->adam, load(tile[r] + c), last[0], last[1], last[2]);
-        for (int n = 0; n < 3; n++) memcpy(of[n], last[n], (columns - c) * sizeof(float));
+    for (num i = first; i < end; i += TALL) {
+      num corner = i * u->above + j;
+      Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
+      float tile[TALL][PANEL];
+      multiply_columns(TALL, wideness(columns), u->rows, u->inputs_packed + i * u->rows, u->errors_packed + j * u->rows,
+                       tile[0], soon);
+      for (num r = 0; r < least(TALL, end - i); r++) {
+        num at = corner + r * u->above, c = 0;
+        for (; c + LANES <= columns; c += LANES)
+          adam(&u->adam, load(tile[r] + c), u->w + at + c, u->m + at + c, u->v + at + c);
+        if (c < columns) {  // less than a vector is left
+          float last[3][LANES] = {0}, *of[3] = {u->w + at + c, u->m + at + c, u->v + at + c};
+          for (int n = 0; n < 3; n++) memcpy(last[n], of[n], (columns - c) * sizeof(float));
+          adam(&u->adam, load(tile[r] + c), last[0], last[1], last[2]);
+          for (int n = 0; n < 3; n++) memcpy(of[n], last[n], (columns - c) * sizeof(float));
+        }
       }
     }
   }
 }
+
+// --- Rows between products ------------------------------------------------------------------------------------------------
+
+// How many groups of rows there may be; how many vectors side by side, so that what lies together in memory is read together.
+enum { GROUPS = 8, SIDE = 4, BLOCK = SIDE * LANES, AHEAD = 6 };
+
+// What a group of rows has of each kind; NULL where it has none.
+typedef struct {
+  num rows;
+  float *z;                                   // normalised, with noise
+  const float *noise;                         // standard normal
+  float *mu, *sigma;                          // results of the forward pass; σ is given to the other
+  const float *d_z, *d_mu, *d_sigma;          // derivatives of the cost
+} Group;
+
+typedef struct {
+  const float *a, *gamma, *beta, *d_h;
+  float *h, *d_a, *d_gamma, *d_beta;
+  num columns, groups;
+  float noise_std, epsilon;
+  Group group[GROUPS];
+} Layer;
+
+// The first n numbers of a vector, the others zero.
+INLINE vec load_some(const float *from, num n) {
+  if (n == LANES) return load(from);
+  vec v = {0};
+  memcpy(&v, from, n * sizeof(float));
+  return v;
+}
+
+INLINE void store_some(float *to, vec v, num n) {
+  if (n == LANES)
+    store(to, v);
+  else
+    memcpy(to, &v, n * sizeof(float));
+}
+
+// `side` vectors of n columns each, from column j on: z = (a − μ) / σ + noise, h = ReLU(γ(z + β)).
+INLINE void normalise_columns(const Layer *l, num j, int side, num n) {
+  num row = l->columns;
+  const float *a = l->a + j;
+  float *h = l->h + j;
+  for (const Group *g = l->group; g < l->group + l->groups; g++) {
+    vec mu[SIDE] = {0}, sigma[SIDE] = {0}, inverse[SIDE];
+    for (num i = 0; i < g->rows; i++) {
+      __builtin_prefetch(a + (i + AHEAD) * row), __builtin_prefetch(a + (i + AHEAD) * row + 32);
+      UNROLL for (int s = 0; s < side; s++) mu[s] += load_some(a + i * row + s * LANES, n);
+    }
+    UNROLL for (int s = 0; s < side; s++) mu[s] /= (float)g->rows;
+    for (num i = 0; i < g->rows; i++) {
+      UNROLL for (int s = 0; s < side; s++) {
+        vec deviation = load_some(a + i * row + s * LANES, n) - mu[s];
+        sigma[s] += deviation * deviation;
+      }
+    }
+    UNROLL for (int s = 0; s < side; s++) {
+      sigma[s] = square_root(sigma[s] / (float)g->rows + l->epsilon);
+      inverse[s] = 1 / sigma[s];
+      store_some(g->mu + j + s * LANES, mu[s], n);
+      store_some(g->sigma + j + s * LANES, sigma[s], n);
+    }
+    for (num i = 0; i < g->rows; i++, a += row, h += row) {
+      UNROLL for (int s = 0; s < side; s++) {
+        num at = i * row + j + s * LANES;
+        vec z = (load_some(a + s * LANES, n) - mu[s]) * inverse[s];
+        if (g->noise != NULL) z += l->noise_std * load_some(g->noise + at, n);
+        store_some(g->z + at, z, n);
+        if (l->h != NULL) {
+          vec active = load_some(l->gamma + j + s * LANES, n) * (z + load_some(l->beta + j + s * LANES, n));
+          store_some(h + s * LANES, where(~(active <= 0), active), n);  // NaN stays NaN
+        }
+      }
+    }
+  }
+}
+
+// The derivatives of the cost with respect to a, γ and β. Every row moves μ by 1/n and σ by z/n.
+INLINE void normalise_gradient_columns(const Layer *l, num j, int side, num n) {
+  num row = l->columns;
+  const float *d_h = l->d_h + j;
+  float *d_a = l->d_a + j;
+  vec d_gamma[SIDE] = {0}, d_beta[SIDE] = {0};
+  for (const Group *g = l->group; g < l->group + l->groups; g++) {
+    vec sum[SIDE] = {0}, sum_z[SIDE] = {0}, inverse[SIDE];
+    UNROLL for (int s = 0; s < side; s++) inverse[s] = 1 / load_some(g->sigma + j + s * LANES, n);
+    for (num i = 0; i < g->rows; i++) {
+      num next = (i + AHEAD) * row + j;
+      for (int part = 0; part < 64; part += 32) {
+        __builtin_prefetch(g->z + next + part);
+        if (g->noise != NULL) __builtin_prefetch(g->noise + next + part);
+        if (g->d_z != NULL) __builtin_prefetch(g->d_z + next + part);
+        if (l->d_h != NULL) __builtin_prefetch(d_h + (i + AHEAD) * row + part);
+      }
+      UNROLL for (int s = 0; s < side; s++) {
+        num at = i * row + j + s * LANES;
+        vec noisy = load_some(g->z + at, n), z = noisy, d_z = {0};
+        if (g->d_z != NULL) d_z = load_some(g->d_z + at, n);
+        if (g->noise != NULL) z -= l->noise_std * load_some(g->noise + at, n);
+        if (l->d_h != NULL) {
+          vec gamma = load_some(l->gamma + j + s * LANES, n), shifted = noisy + load_some(l->beta + j + s * LANES, n);
+          vec passed = where(gamma * shifted > 0, load_some(d_h + i * row + s * LANES, n));
+          d_gamma[s] += passed * shifted;
+          d_beta[s] += passed;
+          d_z += gamma * passed;
+        }
+        sum[s] += d_z;
+        sum_z[s] += d_z * z;
+        store_some(d_a + i * row + s * LANES, d_z, n);
+      }
+    }
+    UNROLL for (int s = 0; s < side; s++) {  // from here on the sums are what goes through μ and σ
+      vec d_mu = {0}, d_sigma = {0};
+      if (g->d_mu != NULL) d_mu = load_some(g->d_mu + j + s * LANES, n);
+      if (g->d_sigma != NULL) d_sigma = load_some(g->d_sigma + j + s * LANES, n);
+      sum[s] = (d_mu - sum[s] * inverse[s]) / (float)g->rows;
+      sum_z[s] = (d_sigma - sum_z[s] * inverse[s]) / (float)g->rows;
+    }
+    for (num i = 0; i < g->rows; i++, d_a += row, d_h += row) {
+      UNROLL for (int s = 0; s < side; s++) {
+        num at = i * row + j + s * LANES;
+        vec z = load_some(g->z + at, n);
+        if (g->noise != NULL) z -= l->noise_std * load_some(g->noise + at, n);
+        store_some(d_a + s * LANES, load_some(d_a + s * LANES, n) * inverse[s] + sum_z[s] * z + sum[s], n);
+      }
+    }
+  }
+  if (l->d_h != NULL) {
+    UNROLL for (int s = 0; s < side; s++) {
+      store_some(l->d_gamma + j + s * LANES, d_gamma[s], n);
+      store_some(l->d_beta + j + s * LANES, load_some(l->gamma + j + s * LANES, n) * d_beta[s], n);
+    }
+  }
+}
+
+#define IN_BLOCKS(do_columns)                                                 \
+  const Layer *l = what;                                                     \
+  num j = block * BLOCK, end = least(j + BLOCK, l->columns);                 \
+  if (j + BLOCK == end) {                                                    \
+    do_columns(l, j, SIDE, LANES);                                              \
+  } else {                                                                   \
+    for (; j + LANES <= end; j += LANES) do_columns(l, j, 1, LANES);            \
+    if (j < end) do_columns(l, j, 1, end - j);                                  \
+  }
+
+static void normalise_block(const void *what, num block) { IN_BLOCKS(normalise_columns) }
+static void normalise_gradient_block(const void *what, num block) { IN_BLOCKS(normalise_gradient_columns) }
 
 // --- What XLA calls ---------------------------------------------------------------------------------------------------
 
@@ -245,7 +399,6 @@ static void multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
                .depth = length(frame, 0, 1),
                .columns = length(frame, 1, !transposed),
                .transposed = transposed};
-  p.stride = PANEL * threads(frame);
   share(frame, (p.columns + PANEL - 1) / PANEL, is_long(p.rows * p.depth * p.columns), panel_of_product, &p);
 }
 
@@ -277,7 +430,60 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   u.errors_packed = packed + strips * TALL * u.rows;
   bool worth_it = is_long(u.rows * u.below * u.above);
   share(frame, panels, worth_it, pack_errors, &u);
-  share(frame, strips, worth_it, rows_of_update, &u);
+  share(frame, (strips + STRIPS - 1) / STRIPS, worth_it, rows_of_update, &u);
   free(packed);
+  return NULL;
+}
+
+// Of a and γ, β, noise's standard deviation, ε, then the noise of each group; an array without elements stands for none.
+XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  Layer l = {.a = argument(frame, 0),
+             .gamma = argument(frame, 1),
+             .beta = argument(frame, 2),
+             .noise_std = *argument(frame, 3),
+             .epsilon = *argument(frame, 4),
+             .h = result(frame, 0),
+             .columns = length(frame, 0, 1),
+             .groups = frame->args.size - 5};
+  for (num g = 0; g < l.groups; g++) {
+    l.group[g] = (Group){.noise = argument(frame, 5 + g),
+                         .z = result(frame, 1 + 3 * g),
+                         .mu = result(frame, 2 + 3 * g),
+                         .sigma = result(frame, 3 + 3 * g),
+                         .rows = wanted(frame, 1 + 3 * g)->dims[0]};
+  }
+  num blocks = (l.columns + BLOCK - 1) / BLOCK;
+  share(frame, blocks, is_long(10 * length(frame, 0, 0) * l.columns), normalise_block, &l);
+  return NULL;
+}
+
+// Of γ, β, noise's standard deviation and the derivative of h, then z, σ, noise and the derivatives of z, μ and σ of each
+// group.
+XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  Layer l = {.gamma = argument(frame, 0),
+             .beta = argument(frame, 1),
+             .noise_std = *argument(frame, 2),
+             .d_h = argument(frame, 3),
+             .d_a = result(frame, 0),
+             .d_gamma = result(frame, 1),
+             .d_beta = result(frame, 2),
+             .groups = (frame->args.size - 4) / 6,
+             .columns = length(frame, 4, 1)};
+  num rows = 0;
+  for (num g = 0; g < l.groups; g++) {
+    int first = 4 + 6 * g;
+    l.group[g] = (Group){.rows = length(frame, first, 0),
+                         .z = (float *)argument(frame, first),
+                         .sigma = (float *)argument(frame, first + 1),
+                         .noise = argument(frame, first + 2),
+                         .d_z = argument(frame, first + 3),
+                         .d_mu = argument(frame, first + 4),
+                         .d_sigma = argument(frame, first + 5)};
+    rows += l.group[g].rows;
+  }
+  num blocks = (l.columns + BLOCK - 1) / BLOCK;
+  share(frame, blocks, is_long(10 * rows * l.columns), normalise_gradient_block, &l);
   return NULL;
 }

@@ -49,15 +49,28 @@ INLINE vec inverse_root(vec x) {
   return y * (1.5f - 0.5f * x * y * y);
 }
 
+// v where the mask is set, zero elsewhere.
+INLINE vec where(ivec mask, vec v) { return (vec)(mask & (ivec)v); }
+
+INLINE vec square_root(vec x) {
+  vec y;
+  UNROLL for (int i = 0; i < LANES; i++) y[i] = sqrtf(x[i]);
+  return y;
+}
+
 INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec v) { *(vec *)to = v; }
 
 // --- Work shared among XLA's threads ------------------------------------------------------------------------------
 
+enum { PARTS = 64 };
+
+// Pieces that lie next to each other go to the same thread as far as may be: two that write to one line of memory wait
+// for each other. So each thread has a part of the pieces, and takes those of others only when it has done its own.
 typedef struct {
-  atomic_llong next, left;  // the next piece to be taken; how many are not done yet
-  atomic_int holders;       // threads that may still look at this
-  num pieces;
+  atomic_llong next[PARTS], left;  // the next piece of each part; how many of all are not done yet
+  atomic_int came, holders;        // threads that have come; that may still look at this
+  num pieces, parts;
   void (*piece)(const void *what, num i);
   const void *what;
 } Work;
@@ -67,10 +80,20 @@ static void leave(Work *work) {
 }
 
 static void take_part(Work *work) {
-  for (num i; (i = atomic_fetch_add(&work->next, 1)) < work->pieces;) {
-    work->piece(work->what, i);
-    atomic_fetch_sub(&work->left, 1);
+  num own = atomic_fetch_add(&work->came, 1);
+  for (num turn = 0; turn < work->parts; turn++) {
+    num part = (own + turn) % work->parts, end = work->pieces * (part + 1) / work->parts;
+    for (num i; (i = atomic_fetch_add(&work->next[part], 1)) < end;) {
+      work->piece(work->what, i);
+      atomic_fetch_sub(&work->left, 1);
+    }
   }
+}
+
+INLINE void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
 
 static void help(void *data) {
@@ -87,13 +110,14 @@ static num threads(XLA_FFI_CallFrame *frame) {
 
 // Have all pieces done. Whoever is free takes the next one, so that a thread which comes late, or never, does no harm.
 static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*piece)(const void *, num), const void *what) {
-  num helpers = worth_it ? least(threads(frame), pieces) - 1 : 0;
+  num helpers = worth_it ? least(least(threads(frame), pieces), PARTS) - 1 : 0;
   Work *work = helpers > 0 ? malloc(sizeof *work) : NULL;
   if (work == NULL) {
     for (num i = 0; i < pieces; i++) piece(what, i);
     return;
   }
-  *work = (Work){.pieces = pieces, .piece = piece, .what = what};
+  *work = (Work){.pieces = pieces, .parts = helpers + 1, .piece = piece, .what = what};
+  for (num part = 0; part < work->parts; part++) atomic_init(&work->next[part], pieces * part / work->parts);
   atomic_init(&work->left, pieces);
   atomic_init(&work->holders, helpers + 1);
   for (num i = 0; i < helpers; i++) {
@@ -103,9 +127,7 @@ static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*pi
   }
   take_part(work);
   for (num turn = 0; atomic_load(&work->left) > 0; turn++) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    relax();
     if (turn % 1024 == 1023) sched_yield();  // whoever holds the last piece may be waiting for this very core
   }
   leave(work);
@@ -123,9 +145,19 @@ static bool asked_for_version(XLA_FFI_CallFrame *frame) {
   return true;
 }
 
-static const float *argument(XLA_FFI_CallFrame *frame, int i) { return ((XLA_FFI_Buffer *)frame->args.args[i])->data; }
-static num length(XLA_FFI_CallFrame *frame, int i, int axis) { return ((XLA_FFI_Buffer *)frame->args.args[i])->dims[axis]; }
-static float *result(XLA_FFI_CallFrame *frame, int i) { return ((XLA_FFI_Buffer *)frame->rets.rets[i])->data; }
+static const XLA_FFI_Buffer *given(XLA_FFI_CallFrame *frame, int i) { return frame->args.args[i]; }
+static const XLA_FFI_Buffer *wanted(XLA_FFI_CallFrame *frame, int i) { return frame->rets.rets[i]; }
+
+// An array's numbers, NULL if it has none.
+static float *numbers(const XLA_FFI_Buffer *array) {
+  for (num axis = 0; axis < array->rank; axis++)
+    if (array->dims[axis] == 0) return NULL;
+  return array->data;
+}
+
+static const float *argument(XLA_FFI_CallFrame *frame, int i) { return numbers(given(frame, i)); }
+static float *result(XLA_FFI_CallFrame *frame, int i) { return numbers(wanted(frame, i)); }
+static num length(XLA_FFI_CallFrame *frame, int i, int axis) { return given(frame, i)->dims[axis]; }
 
 static XLA_FFI_Error *out_of_memory(XLA_FFI_CallFrame *frame) {
   XLA_FFI_Error_Create_Args args = {.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE,

@@ -12,7 +12,8 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,9 +25,10 @@ from laddernet.errors import InputError
 from laddernet.files import cache_folder, write_atomic
 
 Matrix = Float[Array, "rows columns"]
+Vector = Float[Array, " columns"]
 
 _FOLDER = Path(__file__).parent
-_FUNCTIONS = ("product", "product_transposed", "update")
+_FUNCTIONS = ("product", "product_transposed", "update", "normalise", "normalise_gradient")
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 
 
@@ -50,7 +52,10 @@ def registered(source: str, names: Mapping[str, str]) -> bool:
         return False
     try:
         library = ctypes.CDLL(str(_built(compiler, source)))
-    except (OSError, InputError, subprocess.SubprocessError):
+    except (OSError, InputError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", None) or str(error).encode()
+        first = next((line for line in told.decode(errors="replace").splitlines() if "error" in line), str(error))
+        warnings.warn(f"Going on without machine code of its own, which is slower: {first}", RuntimeWarning, stacklevel=2)
         return False
     for function, name in names.items():
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, function)), platform="cpu")
@@ -86,12 +91,14 @@ def _processor() -> str:
 
 def product(a: Matrix, b: Matrix) -> Matrix:
     """a b."""
-    return _call("product", (a.shape[0], b.shape[1]))(a, b)
+    (c,) = _call("product", [(a.shape[0], b.shape[1])], a, b)
+    return c
 
 
 def product_transposed(a: Matrix, b: Matrix) -> Matrix:
     """a bᵀ."""
-    return _call("product_transposed", (a.shape[0], b.shape[0]))(a, b)
+    (c,) = _call("product_transposed", [(a.shape[0], b.shape[0])], a, b)
+    return c
 
 
 def update(
@@ -102,14 +109,62 @@ def update(
     ``adam`` holds rate, decay, β₁, β₂, 1 / (1 − β₁ᵗ), 1 / (1 − β₂ᵗ) and ε. What still reads the weights goes before:
     ``after`` is its result, and not looked at; without it, XLA would save a copy of them.
     """
-    result = [jax.ShapeDtypeStruct(w.shape, jnp.float32)] * 3
-    call = jax.ffi.ffi_call(
-        "laddernet_update", result, input_output_aliases={0: 0, 1: 1, 2: 2}, vmap_method="sequential"
-    )
-    new_w, new_m, new_v = call(w, m, v, inputs, errors, adam, *([] if after is None else [after]))
+    arguments = [w, m, v, inputs, errors, adam, *([] if after is None else [after])]
+    new_w, new_m, new_v = _call("update", [w.shape] * 3, *arguments, aliases={0: 0, 1: 1, 2: 2})
     return new_w, new_m, new_v
 
 
-def _call(function: str, shape: tuple[int, ...]) -> "jax.ffi.Callable":
-    result = jax.ShapeDtypeStruct(shape, jnp.float32)
-    return jax.ffi.ffi_call(f"laddernet_{function}", result, vmap_method="sequential")
+def normalise(
+    a: Matrix,
+    sizes: Sequence[int],
+    noise: Sequence[Matrix | None],
+    noise_std: Float[Array, ""],
+    epsilon: float,
+    scale: tuple[Vector, Vector] | None,
+) -> tuple[Matrix | None, list[Matrix], list[Vector], list[Vector]]:
+    """h, and of each group of rows z, μ and σ: see :func:`laddernet.kernels.normalise`."""
+    n = a.shape[1]
+    shapes = [(len(a), n) if scale else (0, n)]
+    for size in sizes:
+        shapes += [(size, n), (n,), (n,)]
+    gamma, beta = scale or (None, None)
+    arrays = [a, *_given((gamma, beta), (0,)), noise_std, jnp.float32(epsilon), *_given(noise, (0, n))]
+    h, *groups = _call("normalise", shapes, *arrays)
+    return (h if scale else None), groups[::3], groups[1::3], groups[2::3]
+
+
+def normalise_gradient(
+    scale: tuple[Vector, Vector] | None,
+    noise_std: Float[Array, ""],
+    d_h: Matrix | None,
+    groups: Sequence[tuple[Matrix, Vector, Matrix | None, Matrix | None, Vector | None, Vector | None]],
+) -> tuple[Matrix, tuple[Vector, Vector] | None]:
+    """The derivatives of the cost with respect to a, γ and β, of those with respect to what `normalise` returned.
+
+    A group has z, σ, its noise, and the derivatives with respect to z, μ and σ.
+    """
+    n = groups[0][0].shape[1]
+    gamma, beta = (None, None) if d_h is None or scale is None else scale
+    arrays = [*_given((gamma, beta), (0,)), noise_std, *_given([d_h], (0, n))]
+    for z, sigma, noise, d_z, d_mu, d_sigma in groups:
+        arrays += [z, sigma, *_given((noise, d_z), (0, n)), *_given((d_mu, d_sigma), (0,))]
+    scale_shape = (0,) if d_h is None else (n,)
+    d_a, d_gamma, d_beta = _call(
+        "normalise_gradient", [(sum(len(z) for z, *_ in groups), n), scale_shape, scale_shape], *arrays
+    )
+    return d_a, (None if d_h is None else (d_gamma, d_beta))
+
+
+def _given(arrays: Iterable[Array | None], none: tuple[int, ...]) -> list[Array]:
+    """The same with arrays that have no elements for those that are None."""
+    return [jnp.zeros(none, jnp.float32) if array is None else array for array in arrays]
+
+
+def _call(
+    function: str, shapes: Sequence[tuple[int, ...]], *arrays: Array, aliases: dict[int, int] | None = None
+) -> Sequence[Array]:
+    results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    call = jax.ffi.ffi_call(
+        f"laddernet_{function}", results, input_output_aliases=aliases, vmap_method="sequential"
+    )
+    return call(*arrays)
