@@ -13,7 +13,7 @@ enum { TALL = 6 };
 #else
 enum { TALL = 8 };
 #endif
-enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320, STRIPS = 2 };
+enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320 };
 
 // What will soon be wanted: TALL rows, each a panel wide, at up to three places.
 typedef struct {
@@ -209,34 +209,27 @@ static void pack_errors(const void *what, num panel) {
   pack(&p, 0, u->rows, j, least(PANEL, u->above - j), u->errors_packed + panel * PANEL * u->rows);
 }
 
-// The update of some rows of the weights: so few that weights and moments are read and written nearly row by row, so many
-// that a panel of the errors serves several tiles.
-static void rows_of_update(const void *what, num piece) {
+// The update of TALL rows of the weights, so that weights and moments are read and written row by row.
+static void rows_of_update(const void *what, num strip) {
   const Update *u = what;
-  num first = piece * STRIPS * TALL, end = least(first + STRIPS * TALL, u->below);
-  for (num i = first; i < end; i += TALL) {
-    float *packed = u->inputs_packed + i * u->rows;
-    for (num k = 0; k < u->rows; k++)
-      for (num r = 0; r < TALL; r++) packed[k * TALL + r] = i + r < end ? u->inputs[k * u->below + i + r] : 0;
-  }
+  num first = strip * TALL, tall = least(TALL, u->below - first);
+  float *inputs = u->inputs_packed + first * u->rows;
+  for (num k = 0; k < u->rows; k++)
+    for (num r = 0; r < TALL; r++) inputs[k * TALL + r] = r < tall ? u->inputs[k * u->below + first + r] : 0;
   for (num j = 0; j < u->above; j += PANEL) {
-    num columns = least(PANEL, u->above - j);
-    for (num i = first; i < end; i += TALL) {
-      num corner = i * u->above + j;
-      Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
-      float tile[TALL][PANEL];
-      multiply_columns(TALL, wideness(columns), u->rows, u->inputs_packed + i * u->rows, u->errors_packed + j * u->rows,
-                       tile[0], soon);
-      for (num r = 0; r < least(TALL, end - i); r++) {
-        num at = corner + r * u->above, c = 0;
-        for (; c + LANES <= columns; c += LANES)
-          adam(&u->adam, load(tile[r] + c), u->w + at + c, u->m + at + c, u->v + at + c);
-        if (c < columns) {  // less than a vector is left
-          float last[3][LANES] = {0}, *of[3] = {u->w + at + c, u->m + at + c, u->v + at + c};
-          for (int n = 0; n < 3; n++) memcpy(last[n], of[n], (columns - c) * sizeof(float));
-          adam(&u->adam, load(tile[r] + c), last[0], last[1], last[2]);
-          for (int n = 0; n < 3; n++) memcpy(of[n], last[n], (columns - c) * sizeof(float));
-        }
+    num corner = first * u->above + j, columns = least(PANEL, u->above - j);
+    Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
+    float gradient[TALL][PANEL];
+    multiply_columns(TALL, wideness(columns), u->rows, inputs, u->errors_packed + j * u->rows, gradient[0], soon);
+    for (num r = 0; r < tall; r++) {
+      num at = corner + r * u->above, c = 0;
+      for (; c + LANES <= columns; c += LANES)
+        adam(&u->adam, load(gradient[r] + c), u->w + at + c, u->m + at + c, u->v + at + c);
+      if (c < columns) {  // less than a vector is left
+        float last[3][LANES] = {0}, *of[3] = {u->w + at + c, u->m + at + c, u->v + at + c};
+        for (int n = 0; n < 3; n++) memcpy(last[n], of[n], (columns - c) * sizeof(float));
+        adam(&u->adam, load(gradient[r] + c), last[0], last[1], last[2]);
+        for (int n = 0; n < 3; n++) memcpy(of[n], last[n], (columns - c) * sizeof(float));
       }
     }
   }
@@ -430,7 +423,7 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   u.errors_packed = packed + strips * TALL * u.rows;
   bool worth_it = is_long(u.rows * u.below * u.above);
   share(frame, panels, worth_it, pack_errors, &u);
-  share(frame, (strips + STRIPS - 1) / STRIPS, worth_it, rows_of_update, &u);
+  share(frame, strips, worth_it, rows_of_update, &u);
   free(packed);
   return NULL;
 }

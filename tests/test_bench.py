@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import reference
 
+from laddernet.machine import cores
+
+CORES = "2 cores" if cores() > 1 else "1 core"
 BENCH = Path(__file__).parent.parent / "benchmarks" / "bench.py"
 
 
@@ -20,7 +23,7 @@ def bench(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
 
 def test_every_figure_is_kept_with_its_spread_and_how_it_was_obtained(tmp_path: Path) -> None:
     sections = {
-        "steps": {"matrix products alone, XLA, 2 cores", "vanilla, 2 cores"},
+        "steps": {f"matrix products alone, XLA, {CORES}", f"vanilla, {CORES}"},
         "models": {"baseline", "vanilla"},
         "prediction": {f"{who}, batch {n}" for who in ("laddernet", "scikit-learn") for n in ("1", "100", "10,000")},
     }
@@ -36,7 +39,7 @@ def test_every_figure_is_kept_with_its_spread_and_how_it_was_obtained(tmp_path: 
             for figure in row.values():
                 assert 0 < figure["min"] <= figure["median"] <= figure["max"]
     assert {target["what"] for target in kept["targets"]} == {
-        "share of the limit: vanilla, 2 cores",
+        *({"share of the limit: vanilla, 2 cores"} if CORES == "2 cores" else set()),
         "slowest ladder model over the fastest",
     }
 

@@ -1,0 +1,196 @@
+"""The machine code against NumPy in float64, and that it is used, and done without."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laddernet import native
+from laddernet.kernels import Normalised, normalise
+from laddernet.network import EPSILON
+from laddernet.optimiser import BETA1, BETA2, Learning, Step
+from laddernet.optimiser import EPSILON as ADAM_EPSILON
+
+SIZES = st.integers(1, 90)
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def test_this_machine_has_what_it_takes() -> None:
+    assert native.available()
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=SIZES, depth=SIZES | st.integers(300, 700), columns=SIZES)
+def test_products(rows: int, depth: int, columns: int) -> None:
+    a, b = normal(rows, depth), normal(depth, columns, seed=1)
+    expected = a.astype(np.float64) @ b
+    for product in (native.product(a, b), native.product_transposed(a, np.ascontiguousarray(b.T))):
+        np.testing.assert_allclose(product, expected, atol=1e-6 * depth, rtol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=SIZES | st.integers(300, 700), below=SIZES, above=SIZES, number=st.integers(1, 1000))
+def test_a_step_of_adam_in_the_product_that_makes_the_gradient(rows: int, below: int, above: int, number: int) -> None:
+    inputs, errors = normal(rows, below), normal(rows, above, seed=1)
+    w, m, v = normal(below, above, seed=2), normal(below, above, seed=3), normal(below, above, seed=4) ** 2
+    rate, decay = 0.01, 0.3
+    gradient = inputs.astype(np.float64).T @ errors
+    new_m = BETA1 * m + (1 - BETA1) * gradient
+    new_v = BETA2 * v + (1 - BETA2) * gradient**2
+    direction = new_m / (1 - BETA1**number) / (np.sqrt(new_v / (1 - BETA2**number)) + ADAM_EPSILON)
+    step = Step(jnp.float32(number), jnp.float32(rate), jnp.float32(decay))
+    after = jax.grad(lambda learning: jnp.sum(errors * (jnp.asarray(inputs) @ learning)))(
+        Learning(jnp.asarray(w), jnp.asarray(m), jnp.asarray(v), step)
+    )
+    np.testing.assert_allclose(after.m, new_m, atol=1e-6 * rows, rtol=1e-5)
+    np.testing.assert_allclose(after.v, new_v, atol=1e-6 * rows, rtol=1e-4)
+    np.testing.assert_allclose(after.w, w - rate * (direction + decay * w), atol=1e-5 * rate * rows, rtol=1e-5)
+
+
+def test_a_weight_that_no_row_moves_stays() -> None:
+    zeros = np.zeros((2, 3), np.float32)
+    settings = jnp.asarray([0.1, 0, BETA1, BETA2, 1 / (1 - BETA1), 1 / (1 - BETA2), ADAM_EPSILON], jnp.float32)
+    w, m, v = native.update(jnp.ones((2, 3)), zeros, zeros, np.zeros((4, 2), np.float32), normal(4, 3), settings, None)
+    np.testing.assert_array_equal(w, np.ones((2, 3)))
+    np.testing.assert_array_equal(m, zeros)
+    np.testing.assert_array_equal(v, zeros)
+
+
+@pytest.mark.parametrize("units", [1, 5, 16, 33, 64, 130])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("noisy", [(True, True, False), (False,), (True, False)])
+def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tuple[bool, ...]) -> None:
+    """Compared with the same function in float64, for which there is no machine code."""
+    sizes = [7, 12, 9][: len(noisy)]
+    a = 3 + 2 * normal(sum(sizes), units)
+    noise = [normal(n, units, seed=n) if is_noisy else None for n, is_noisy in zip(sizes, noisy, strict=True)]
+    scale = (normal(units, seed=1), normal(units, seed=2)) if scaled else None
+
+    def outputs(a: Any, scale: Any) -> Normalised:
+        return normalise(a, sizes, [None if e is None else e.astype(a.dtype) for e in noise], a.dtype.type(0.3), scale)
+
+    def weighted(a: Any, scale: Any) -> Any:
+        done = outputs(a, scale)
+        # Of the last group all outputs count, of the others z alone, as in a step; h of all.
+        wanted = [*done.z, done.mu[-1], done.sigma[-1], *([] if done.h is None else [done.h])]
+        return sum(jnp.sum(out * normal(*out.shape, seed=i)) for i, out in enumerate(wanted))
+
+    def everything(kind: type) -> list[Any]:
+        inputs = jax.tree.map(lambda x: jnp.asarray(x, kind), (a, scale))
+        return jax.tree.leaves([outputs(*inputs), jax.grad(weighted, argnums=(0, 1))(*inputs)])
+
+    ours = everything(np.float32)
+    with jax.enable_x64(True):
+        expected = everything(np.float64)
+    for one, other in zip(ours, expected, strict=True):
+        assert one.dtype == np.float32
+        assert other.dtype == np.float64
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_constant_unit_is_normalised_to_zero() -> None:
+    done = normalise(jnp.full((6, 3), 5.0), [6], [None], jnp.float32(0), None)
+    np.testing.assert_array_equal(done.z[0], np.zeros((6, 3)))
+    np.testing.assert_allclose(done.sigma[0], EPSILON**0.5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_handed_on(bad: float) -> None:
+    a = normal(20, 40)
+    a[3, 7] = bad
+    done = normalise(a, [20], [None], jnp.float32(0), (np.ones(40, np.float32), np.zeros(40, np.float32)))
+    assert done.h is not None
+    assert not np.isfinite(done.z[0][:, 7]).any()
+    assert not np.isfinite(done.h[3, 7])
+    assert np.isfinite(np.delete(done.h, 7, axis=1)).all()
+    assert not np.isfinite(native.product(a, normal(40, 5))[3]).any()
+
+
+# --- Where it is used -----------------------------------------------------------------------------------------
+
+
+PROGRAM = """
+import os, sys, zlib
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
+import jax, numpy as np
+from laddernet import native
+from laddernet.models import find
+from laddernet.training import initial_state, run_epoch
+from laddernet.noise import normal
+sizes = (300, 200, 10)
+state = initial_state(jax.random.key(0), 0.1, find(sys.argv[2]), sizes)
+x = normal(jax.random.key(1), (300, 300))
+y = np.arange(100) % 10
+layers = len(sizes)
+rows = (x[:100], y, x)
+keys = tuple(jax.random.split(jax.random.key(2)))
+rates = np.full(3, 0.002, np.float32)
+noise = np.full(layers, 0.3, np.float32)
+state, costs, finite = run_epoch(state, rows, keys, ((0, 0), (0, 0)), rates, noise, noise, np.float32(0.1), (100, 100))
+assert finite
+print(native.available(), *np.asarray(costs)[:, 0], zlib.crc32(b"".join(np.asarray(w) for w in jax.tree.leaves(state))))
+"""
+
+
+def trained(cores: int, model: str, **environment: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(cores), model], capture_output=True, text=True, env=os.environ | environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def on_both_cores() -> list[str]:
+    return trained(2, "vanilla")
+
+
+def test_one_core_and_two_give_the_same_bits(on_both_cores: list[str]) -> None:
+    assert trained(1, "vanilla") == on_both_cores
+
+
+@pytest.mark.parametrize("environment", [{"LADDERNET_NATIVE": "0"}, {"CC": "no-such-compiler"}])
+def test_without_a_compiler_it_is_the_same_but_for_rounding(
+    on_both_cores: list[str], environment: dict[str, str]
+) -> None:
+    used, *costs, _ = on_both_cores
+    without_used, *without_costs, _ = trained(2, "vanilla", **environment)
+    assert (used, without_used) == ("True", "False")
+    np.testing.assert_allclose(np.array(costs, float), np.array(without_costs, float), rtol=1e-4)
+
+
+def test_a_compiler_that_fails_is_told_of_and_done_without(tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho 'error: not today' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    program = "from laddernet import native; print(native.available())"
+    environment = os.environ | {"CC": str(compiler), "LADDERNET_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout == "False\n"
+    assert "error: not today" in done.stderr
+    assert "slower" in done.stderr
+
+
+def test_it_is_compiled_once_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
+    source = '#include "native.h"\n'
+    build: Callable[..., Path] = native._built
+    first = build("cc", source)
+    when = first.stat().st_mtime_ns
+    assert build("cc", source) == first
+    assert first.stat().st_mtime_ns == when
+    assert build("cc", source + "\n") != first
+    assert not [path for path in first.parent.iterdir() if path.suffix != ".so"]
