@@ -56,7 +56,9 @@ def test_a_step_of_adam_in_the_product_that_makes_the_gradient(rows: int, below:
     )
     np.testing.assert_allclose(after.m, new_m, atol=1e-6 * rows, rtol=1e-5)
     np.testing.assert_allclose(after.v, new_v, atol=1e-6 * rows, rtol=1e-4)
-    np.testing.assert_allclose(after.w, w - rate * (direction + decay * w), atol=1e-5 * rate * rows, rtol=1e-5)
+    # β₂ as a float32 makes the first steps longer or shorter by up to a hundred-thousandth.
+    tolerance = 1e-5 * rate * (rows + 3 * np.abs(direction).max())
+    np.testing.assert_allclose(after.w, w - rate * (direction + decay * w), atol=tolerance, rtol=1e-5)
 
 
 def test_a_weight_that_no_row_moves_stays() -> None:
