@@ -154,12 +154,16 @@ Weights = tuple[Float[Array, "inputs outputs units"], ...]  # of each layer of t
 Biases = tuple[Float[Array, "outputs units"], ...]
 
 
-@jax.custom_vjp
 def small_mlps(weights: Weights, biases: Biases, inputs: list[Rows]) -> Rows:
     """A small MLP for every unit, LReLU between its layers.
 
-    It is so small that its sums, written out, become one fused loop over rows and units.
+    It is so small that its sums, written out, become one fused loop over rows and units. The MLP of a single unit, of
+    scalars in nested tuples, JAX differentiates by itself.
     """
+    return (_mlps if inputs[0].ndim > 0 else _output)(weights, biases, inputs)
+
+
+def _output(weights: Weights, biases: Biases, inputs: list[Rows]) -> Rows:
     return _values(weights, biases, inputs)[-1][0]
 
 
@@ -173,6 +177,9 @@ def _values(weights: Weights, biases: Biases, inputs: list[Rows]) -> list[list[R
         into = zip(*map(list, weight), bias, strict=True)  # of each output: its weights and its bias
         values.append([sum((w * v for w, v in zip(ws, below, strict=True)), start=b) for *ws, b in into])
     return values
+
+
+_mlps = jax.custom_vjp(_output)
 
 
 @jax.jit
@@ -198,4 +205,4 @@ def _small_mlps_gradient(kept: tuple[Weights, list[list[Rows]]], d: Rows) -> tup
     return d_weights, d_biases, d_above
 
 
-small_mlps.defvjp(_small_mlps, _small_mlps_gradient)
+_mlps.defvjp(_small_mlps, _small_mlps_gradient)

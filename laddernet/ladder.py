@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
+from laddernet.fusing import combine
 from laddernet.kernels import Rows, normalise
 from laddernet.models import Model
 from laddernet.noise import normal, normal_pairs
@@ -165,8 +166,7 @@ def decode(decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Ro
     for layer, z_tilde_l in zip(reversed(decoder), reversed(z_tilde), strict=True):
         heard = above if layer.V is None else above @ layer.V
         u += normalise(heard, [len(heard)], [None], no_noise, None).z
-        with jax.named_scope("combinator"):
-            above = layer.combinator(z_tilde_l, u[-1])
+        above = combine(layer.combinator, z_tilde_l, u[-1])
         z_hat.append(above)
     return u[::-1], z_hat[::-1]
 

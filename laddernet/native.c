@@ -257,23 +257,8 @@ typedef struct {
   Group group[GROUPS];
 } Layer;
 
-// The first n numbers of a vector, the others zero.
-INLINE vec load_some(const float *from, num n) {
-  if (n == LANES) return load(from);
-  vec v = {0};
-  memcpy(&v, from, n * sizeof(float));
-  return v;
-}
-
-INLINE void store_some(float *to, vec v, num n) {
-  if (n == LANES)
-    store(to, v);
-  else
-    memcpy(to, &v, n * sizeof(float));
-}
-
 // `side` vectors of n columns each, from column j on: z = (a − μ) / σ + noise, h = ReLU(γ(z + β)).
-INLINE void normalise_columns(const Layer *l, num j, int side, num n) {
+INLINE void normalise_columns(const Layer *l, num j, int side, int n) {
   num row = l->columns;
   const float *a = l->a + j;
   float *h = l->h + j;
@@ -281,30 +266,30 @@ INLINE void normalise_columns(const Layer *l, num j, int side, num n) {
     vec mu[SIDE] = {0}, sigma[SIDE] = {0}, inverse[SIDE];
     for (num i = 0; i < g->rows; i++) {
       __builtin_prefetch(a + (i + AHEAD) * row), __builtin_prefetch(a + (i + AHEAD) * row + 32);
-      UNROLL for (int s = 0; s < side; s++) mu[s] += load_some(a + i * row + s * LANES, n);
+      UNROLL for (int s = 0; s < side; s++) mu[s] += load_first(a + i * row + s * LANES, n);
     }
     UNROLL for (int s = 0; s < side; s++) mu[s] /= (float)g->rows;
     for (num i = 0; i < g->rows; i++) {
       UNROLL for (int s = 0; s < side; s++) {
-        vec deviation = load_some(a + i * row + s * LANES, n) - mu[s];
+        vec deviation = load_first(a + i * row + s * LANES, n) - mu[s];
         sigma[s] += deviation * deviation;
       }
     }
     UNROLL for (int s = 0; s < side; s++) {
       sigma[s] = square_root(sigma[s] / (float)g->rows + l->epsilon);
       inverse[s] = 1 / sigma[s];
-      store_some(g->mu + j + s * LANES, mu[s], n);
-      store_some(g->sigma + j + s * LANES, sigma[s], n);
+      store_first(g->mu + j + s * LANES, mu[s], n);
+      store_first(g->sigma + j + s * LANES, sigma[s], n);
     }
     for (num i = 0; i < g->rows; i++, a += row, h += row) {
       UNROLL for (int s = 0; s < side; s++) {
         num at = i * row + j + s * LANES;
-        vec z = (load_some(a + s * LANES, n) - mu[s]) * inverse[s];
-        if (g->noise != NULL) z += l->noise_std * load_some(g->noise + at, n);
-        store_some(g->z + at, z, n);
+        vec z = (load_first(a + s * LANES, n) - mu[s]) * inverse[s];
+        if (g->noise != NULL) z += l->noise_std * load_first(g->noise + at, n);
+        store_first(g->z + at, z, n);
         if (l->h != NULL) {
-          vec active = load_some(l->gamma + j + s * LANES, n) * (z + load_some(l->beta + j + s * LANES, n));
-          store_some(h + s * LANES, where(~(active <= 0), active), n);  // NaN stays NaN
+          vec active = load_first(l->gamma + j + s * LANES, n) * (z + load_first(l->beta + j + s * LANES, n));
+          store_first(h + s * LANES, where(~(active <= 0), active), n);  // NaN stays NaN
         }
       }
     }
@@ -312,14 +297,14 @@ INLINE void normalise_columns(const Layer *l, num j, int side, num n) {
 }
 
 // The derivatives of the cost with respect to a, γ and β. Every row moves μ by 1/n and σ by z/n.
-INLINE void normalise_gradient_columns(const Layer *l, num j, int side, num n) {
+INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
   num row = l->columns;
   const float *d_h = l->d_h + j;
   float *d_a = l->d_a + j;
   vec d_gamma[SIDE] = {0}, d_beta[SIDE] = {0};
   for (const Group *g = l->group; g < l->group + l->groups; g++) {
     vec sum[SIDE] = {0}, sum_z[SIDE] = {0}, inverse[SIDE];
-    UNROLL for (int s = 0; s < side; s++) inverse[s] = 1 / load_some(g->sigma + j + s * LANES, n);
+    UNROLL for (int s = 0; s < side; s++) inverse[s] = 1 / load_first(g->sigma + j + s * LANES, n);
     for (num i = 0; i < g->rows; i++) {
       num next = (i + AHEAD) * row + j;
       for (int part = 0; part < 64; part += 32) {
@@ -330,41 +315,41 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, num n) {
       }
       UNROLL for (int s = 0; s < side; s++) {
         num at = i * row + j + s * LANES;
-        vec noisy = load_some(g->z + at, n), z = noisy, d_z = {0};
-        if (g->d_z != NULL) d_z = load_some(g->d_z + at, n);
-        if (g->noise != NULL) z -= l->noise_std * load_some(g->noise + at, n);
+        vec noisy = load_first(g->z + at, n), z = noisy, d_z = {0};
+        if (g->d_z != NULL) d_z = load_first(g->d_z + at, n);
+        if (g->noise != NULL) z -= l->noise_std * load_first(g->noise + at, n);
         if (l->d_h != NULL) {
-          vec gamma = load_some(l->gamma + j + s * LANES, n), shifted = noisy + load_some(l->beta + j + s * LANES, n);
-          vec passed = where(gamma * shifted > 0, load_some(d_h + i * row + s * LANES, n));
+          vec gamma = load_first(l->gamma + j + s * LANES, n), shifted = noisy + load_first(l->beta + j + s * LANES, n);
+          vec passed = where(gamma * shifted > 0, load_first(d_h + i * row + s * LANES, n));
           d_gamma[s] += passed * shifted;
           d_beta[s] += passed;
           d_z += gamma * passed;
         }
         sum[s] += d_z;
         sum_z[s] += d_z * z;
-        store_some(d_a + i * row + s * LANES, d_z, n);
+        store_first(d_a + i * row + s * LANES, d_z, n);
       }
     }
     UNROLL for (int s = 0; s < side; s++) {  // from here on the sums are what goes through μ and σ
       vec d_mu = {0}, d_sigma = {0};
-      if (g->d_mu != NULL) d_mu = load_some(g->d_mu + j + s * LANES, n);
-      if (g->d_sigma != NULL) d_sigma = load_some(g->d_sigma + j + s * LANES, n);
+      if (g->d_mu != NULL) d_mu = load_first(g->d_mu + j + s * LANES, n);
+      if (g->d_sigma != NULL) d_sigma = load_first(g->d_sigma + j + s * LANES, n);
       sum[s] = (d_mu - sum[s] * inverse[s]) / (float)g->rows;
       sum_z[s] = (d_sigma - sum_z[s] * inverse[s]) / (float)g->rows;
     }
     for (num i = 0; i < g->rows; i++, d_a += row, d_h += row) {
       UNROLL for (int s = 0; s < side; s++) {
         num at = i * row + j + s * LANES;
-        vec z = load_some(g->z + at, n);
-        if (g->noise != NULL) z -= l->noise_std * load_some(g->noise + at, n);
-        store_some(d_a + s * LANES, load_some(d_a + s * LANES, n) * inverse[s] + sum_z[s] * z + sum[s], n);
+        vec z = load_first(g->z + at, n);
+        if (g->noise != NULL) z -= l->noise_std * load_first(g->noise + at, n);
+        store_first(d_a + s * LANES, load_first(d_a + s * LANES, n) * inverse[s] + sum_z[s] * z + sum[s], n);
       }
     }
   }
   if (l->d_h != NULL) {
     UNROLL for (int s = 0; s < side; s++) {
-      store_some(l->d_gamma + j + s * LANES, d_gamma[s], n);
-      store_some(l->d_beta + j + s * LANES, load_some(l->gamma + j + s * LANES, n) * d_beta[s], n);
+      store_first(l->d_gamma + j + s * LANES, d_gamma[s], n);
+      store_first(l->d_beta + j + s * LANES, load_first(l->gamma + j + s * LANES, n) * d_beta[s], n);
     }
   }
 }

@@ -61,6 +61,29 @@ INLINE vec square_root(vec x) {
 INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec v) { *(vec *)to = v; }
 
+// A vector of which there are but the first `count` numbers: the others are zeros, and are not written.
+INLINE vec load_first(const float *from, int count) {
+  if (count == LANES) return load(from);
+#if defined(__AVX512F__)
+  return (vec)_mm512_maskz_loadu_ps((1 << count) - 1, from);
+#else
+  vec v = {0};
+  UNROLL for (int i = 0; i < LANES; i++)
+    if (i < count) v[i] = from[i];
+  return v;
+#endif
+}
+
+INLINE void store_first(float *to, vec v, int count) {
+  if (count == LANES) return store(to, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, (1 << count) - 1, (__m512)v);
+#else
+  UNROLL for (int i = 0; i < LANES; i++)
+    if (i < count) to[i] = v[i];
+#endif
+}
+
 // --- Work shared among XLA's threads ------------------------------------------------------------------------------
 
 enum { PARTS = 64 };
