@@ -31,7 +31,7 @@ def main() -> None:
     spent, calls, part_of = profile(asked.model)
     total = sum(spent.values())
     table = Table("part", "ms a step", "share", "operations", title=f"{asked.model}, {asked.cores} core(s)")
-    for part in ("matrix products", *PARTS, "the rest"):
+    for part in ("matrix products", "products and Adam", *PARTS, "the rest"):
         names = [name for name in spent if part_of.get(name, "the rest") == part]
         ms = sum(spent[name] for name in names)
         table.add_row(part, f"{ms:.2f}", f"{ms / total:.1%}", f"{sum(calls[name] for name in names):.0f}")
@@ -89,6 +89,8 @@ def parts_of(program: str) -> dict[str, str]:
             if kind == "dot" or (inside and inside[1] in products):
                 products.add(computation)
                 parts[name] = "matrix products"
+            elif native := re.search(r'custom_call_target="laddernet_(product|update)', line):
+                parts[name] = {"product": "matrix products", "update": "products and Adam"}[native[1]]
             else:
                 scope = re.search(r'op_name="([^"]*)"', line)
                 parts[name] = next((p for p in PARTS if scope and p in scope[1]), "the rest")

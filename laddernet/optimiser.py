@@ -66,14 +66,15 @@ def _forward(h: Any, learning: Any) -> tuple[Rows, tuple[Rows, Learning, tuple[(
 def _backward(kept: tuple[Rows, Learning, tuple[()] | None], errors: Rows) -> tuple[Rows | None, Learning]:
     h, before, wanted = kept
     w, m, v, step = before.w, before.m, before.v, before.step
-    with jax.named_scope("products"):
-        if native.suits(h, w):
-            d_h = None if wanted is None else native.product_transposed(errors, w)
-            w, m, v = native.update(w, m, v, h, errors, _settings(step), after=d_h)
-        else:
-            d_h = None if wanted is None else errors @ w.T
+    if native.suits(h, w):
+        d_h = None if wanted is None else native.product_transposed(errors, w)
+        w, m, v = native.update(w, m, v, h, errors, _settings(step), after=d_h)
+    else:
+        d_h = None if wanted is None else errors @ w.T
+        gradient = h.T @ errors
+        with jax.named_scope("optimiser"):
             moments = optax.ScaleByAdamState(step.number.astype(jnp.int32) - 1, m, v)
-            direction, moments = adam.update(h.T @ errors, moments)
+            direction, moments = adam.update(gradient, moments)
             w, m, v = moved(w, direction, step.rate, step.decay), moments.mu, moments.nu
     return d_h, Learning(w, m, v, jax.tree.map(jnp.zeros_like, step))
 
