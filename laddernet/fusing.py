@@ -83,7 +83,7 @@ def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | 
         traced = jax.make_jaxpr(on_arrays)(*map(_float32, (layer, layer, *shapes)))
     except Exception:  # whatever becomes of a user's formula, which was written for arrays, when it is given scalars
         return None
-    # With scalars the size of a layer is a number like any other, and a product of matrices like any product.
+    # A formula that uses the size of a layer, or transposes it, shows only when it is given arrays.
     if _operations(traced.jaxpr) != operations:
         return None
     name = f"laddernet_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
