@@ -110,24 +110,26 @@ def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], 
 
 
 def reference(sizes: Sequence[int], batch: int) -> dict[str, Any]:
-    """Weights, rows and noise, with the cost and the gradient that vanilla has for them: what rivals are checked by."""
-    ladder = ladder_of(_random_state("vanilla", sizes))
-    (x_labelled, y, x_unlabelled), (key, _), *_ = _arguments(sizes, batch, 1)
-    noise = [n for n in draw_noise(ladder.model, sizes, 2 * batch, key=key) if n is not None]
-    halves = [n[:batch] for n in noise], [n[batch:] for n in noise]
+    """Weights, rows and noise, with the cost and the gradient that vanilla has for them: what rivals are checked by.
 
-    def total(ladder: Ladder) -> jax.Array:
-        return forward(ladder, x_labelled, y, x_unlabelled, halves, *_hyper(sizes)).total
-
-    cost, gradient = jax.value_and_grad(total)(ladder)
-    return {
-        "sizes": tuple(sizes),
-        "inputs": [np.asarray(a) for a in (x_labelled, y, x_unlabelled, *_hyper(sizes))],
-        "noise": [np.stack(pair) for pair in zip(*halves, strict=True)],
-        "cost": np.asarray(cost),
-        "weights": _named(ladder),
-        "gradient": _named(gradient),
-    }
+    All in float64, in which what is the same differs by nothing that could be mistaken for rounding.
+    """
+    with jax.enable_x64(True):
+        state, (x, y, x_unlabelled), (key, _), *_ = _random_state("vanilla", sizes), *_arguments(sizes, batch, 1)
+        noise = [n for n in draw_noise(find("vanilla"), sizes, 2 * batch, key=key) if n is not None]
+        exact = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), (ladder_of(state), x, x_unlabelled, noise))
+        ladder, x, x_unlabelled, noise = exact
+        hyper = [jnp.asarray(h, jnp.float64) for h in _hyper(sizes)]
+        halves = [n[:batch] for n in noise], [n[batch:] for n in noise]
+        cost, gradient = jax.value_and_grad(lambda l: forward(l, x, y, x_unlabelled, halves, *hyper).total)(ladder)
+        return {
+            "sizes": tuple(sizes),
+            "inputs": [np.asarray(a) for a in (x, y, x_unlabelled, *hyper)],
+            "noise": [np.stack(pair) for pair in zip(*halves, strict=True)],
+            "cost": np.asarray(cost),
+            "weights": _named(ladder),
+            "gradient": _named(gradient),
+        }
 
 
 def _named(ladder: Ladder) -> dict[str, np.ndarray]:
