@@ -46,7 +46,7 @@ def _are_per_unit(leaves: Sequence[Any], z_tilde: Layer, u: Layer) -> bool:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _combine(name: str, z_tilde: Layer, u: Layer, parameters: Parameters) -> Layer:
-    call = jax.ffi.ffi_call(f"{name}_values", _float32(z_tilde.shape), vmap_method="sequential")
+    call = jax.ffi.ffi_call(f"{name}_values", native.float32(z_tilde.shape), vmap_method="sequential")
     z_hat: Layer = call(z_tilde, u, parameters)
     return z_hat
 
@@ -57,15 +57,11 @@ def _forward(name: str, *given: Array) -> tuple[Layer, tuple[Array, ...]]:
 
 @jax.named_scope("combinator")
 def _backward(name: str, given: tuple[Array, ...], d: Layer) -> tuple[Array, ...]:
-    results = [_float32(array.shape) for array in given]
+    results = [native.float32(array.shape) for array in given]
     return tuple(jax.ffi.ffi_call(f"{name}_derivatives", results, vmap_method="sequential")(*given, d))
 
 
 _combine.defvjp(_forward, _backward)
-
-
-def _float32(shape: Shape) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call]
 
 
 # --- From a combinator to C -------------------------------------------------------------------------------------------
@@ -80,7 +76,7 @@ def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | 
 
     try:
         source, operations = _written(structure, tuple(shape[:-1] for shape in shapes))
-        traced = jax.make_jaxpr(on_arrays)(*map(_float32, (layer, layer, *shapes)))
+        traced = jax.make_jaxpr(on_arrays)(*map(native.float32, (layer, layer, *shapes)))
     except Exception:  # whatever becomes of a user's formula, which was written for arrays, when it is given scalars
         return None
     # A formula that uses the size of a layer, or transposes it, shows only when it is given arrays.
@@ -110,10 +106,10 @@ def _written(structure: Any, shapes: tuple[Shape, ...]) -> tuple[str, list[str]]
         return jax.vjp(formula, *arguments)[1](d)
 
     names = ["z", "u", *(f"p[{i}]" for i in range(sum(map(math.prod, shapes))))]
-    scalars = [_float32(())] * len(names)
+    scalars = [native.float32(())] * len(names)
     traced = jax.make_jaxpr(formula)(*scalars)
     lines, (z_hat,) = _statements(traced, names)
-    d_lines, (dz, du, *dp) = _statements(jax.make_jaxpr(derivative)(_float32(()), *scalars), ["d", *names])
+    d_lines, (dz, du, *dp) = _statements(jax.make_jaxpr(derivative)(native.float32(()), *scalars), ["d", *names])
     source = [
         f"enum {{ PARAMETERS = {len(dp)} }};",
         (Path(__file__).parent / "fusing.c").read_text(),

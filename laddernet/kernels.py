@@ -106,7 +106,7 @@ def normalise(
     noise_std: Float[Array, ""],
     scale: tuple[PerUnit, PerUnit] | None,
 ) -> Normalised:
-    """z = (a − μ) / σ + noise for each group of rows on its own, and h = ReLU(γ(z + β)) if there is a ``scale``, γ and β."""
+    """z = (a − μ) / σ + noise, each group of rows on its own; if there is a ``scale``, γ and β, h = ReLU(γ(z + β))."""
     if native.suits(a):
         return Normalised(*_normalise(a, tuple(sizes), list(noise), noise_std, scale))
     z, mu, sigma = standardise_groups(a, sizes)
@@ -122,8 +122,8 @@ _Outputs = tuple[list[Rows], list[PerUnit], list[PerUnit], Rows | None]
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _normalise(a: Rows, sizes: tuple[int, ...], noise: Any, noise_std: Any, scale: Any) -> _Outputs:
     with jax.named_scope("normalise"):
-        h, *groups = native.normalise(a, sizes, noise, noise_std, EPSILON, scale)
-    return (*groups, h)
+        h, z, mu, sigma = native.normalise(a, sizes, noise, noise_std, EPSILON, scale)
+    return z, mu, sigma, h
 
 
 def _normalise_forward(a: Any, sizes: tuple[int, ...], *others: Any) -> tuple[_Outputs, tuple[Any, ...]]:

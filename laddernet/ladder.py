@@ -146,11 +146,13 @@ def encode(
     h = jnp.concatenate(z)
     for l, layer in enumerate(encoder, start=1):
         scale = (layer.gamma, layer.beta) if l < len(encoder) else None
-        z, mu, sigma, h = normalise(h @ layer.W, sizes, noise_at(l), noise_std[l], scale)
+        z, mu, sigma, active = normalise(h @ layer.W, sizes, noise_at(l), noise_std[l], scale)
         for path, z_l, mu_l, sigma_l in zip(paths, z, mu, sigma, strict=True):
             path.z.append(z_l)
             path.mu.append(mu_l)
             path.sigma.append(sigma_l)
+        if active is not None:
+            h = active
     logits = [layer.gamma * (z_l + layer.beta) for z_l in z]
     return [replace(path, logits=top) for path, top in zip(paths, logits, strict=True)]
 

@@ -34,7 +34,7 @@ _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", 
 
 @cache
 def available() -> bool:
-    """Whether machine code can be made and used in this process; makes native.c's if it is the first on this machine."""
+    """Whether machine code can be used in this process; makes that of native.c if it is the first on this machine."""
     if os.environ.get("LADDERNET_NATIVE") == "0" or jax.default_backend() != "cpu":
         return False
     return registered((_FOLDER / "native.c").read_text(), {name: f"laddernet_{name}" for name in _FUNCTIONS})
@@ -55,10 +55,13 @@ def registered(source: str, names: Mapping[str, str]) -> bool:
     except (OSError, InputError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or str(error).encode()
         first = next((line for line in told.decode(errors="replace").splitlines() if "error" in line), str(error))
-        warnings.warn(f"Going on without machine code of its own, which is slower: {first}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"Going on without machine code of its own, which is slower: {first}", RuntimeWarning, stacklevel=2
+        )
         return False
     for function, name in names.items():
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, function)), platform="cpu")
+        capsule = jax.ffi.pycapsule(getattr(library, function))  # type: ignore[no-untyped-call]
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
     return True
 
 
@@ -67,7 +70,12 @@ def _built(compiler: str, source: str) -> Path:
     interface = Path(jax.ffi.include_dir())
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
     headers = [_FOLDER / "native.h", interface / "xla" / "ffi" / "api" / "c_api.h"]
-    made_of = [source.encode(), *(h.read_bytes() for h in headers), version, *map(str.encode, (*_OPTIONS, _processor()))]
+    made_of = [
+        source.encode(),
+        *(h.read_bytes() for h in headers),
+        version,
+        *map(str.encode, (*_OPTIONS, _processor())),
+    ]
     path = cache_folder() / "native" / f"{hashlib.sha256(bytes(1).join(made_of)).hexdigest()[:32]}.so"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +132,7 @@ def normalise(
 ) -> tuple[Matrix | None, list[Matrix], list[Vector], list[Vector]]:
     """h, and of each group of rows z, μ and σ: see :func:`laddernet.kernels.normalise`."""
     n = a.shape[1]
-    shapes = [(len(a), n) if scale else (0, n)]
+    shapes: list[tuple[int, ...]] = [(len(a), n) if scale else (0, n)]
     for size in sizes:
         shapes += [(size, n), (n,), (n,)]
     gamma, beta = scale or (None, None)
@@ -155,6 +163,10 @@ def normalise_gradient(
     return d_a, (None if d_h is None else (d_gamma, d_beta))
 
 
+def float32(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call]
+
+
 def _given(arrays: Iterable[Array | None], none: tuple[int, ...]) -> list[Array]:
     """The same with arrays that have no elements for those that are None."""
     return [jnp.zeros(none, jnp.float32) if array is None else array for array in arrays]
@@ -163,8 +175,6 @@ def _given(arrays: Iterable[Array | None], none: tuple[int, ...]) -> list[Array]
 def _call(
     function: str, shapes: Sequence[tuple[int, ...]], *arrays: Array, aliases: dict[int, int] | None = None
 ) -> Sequence[Array]:
-    results = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
-    call = jax.ffi.ffi_call(
-        f"laddernet_{function}", results, input_output_aliases=aliases, vmap_method="sequential"
-    )
+    results = [float32(shape) for shape in shapes]
+    call = jax.ffi.ffi_call(f"laddernet_{function}", results, input_output_aliases=aliases, vmap_method="sequential")
     return call(*arrays)

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from laddernet import checkpoint
+from laddernet import checkpoint, native
 from laddernet.data import TrainingData
 from laddernet.errors import BusyError, InputError
 from laddernet.files import reading, write_atomic, writing
@@ -145,6 +145,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
+        "native": native.available(),
         "packages": dict(_versions()),
     }
 

@@ -284,12 +284,10 @@ def run_epoch(
         with jax.named_scope("optimiser"):
             moments = optax.ScaleByAdamState(adam.count, adam.mu.small, adam.nu.small)
             direction, moments = optimiser.adam.update(gradient, moments)
-            small = optimiser.moved(weights.small, direction, rate, weight_decay * decaying)
-        w, m, v = ({"large": _each(learned, name)} for name in ("w", "m", "v"))
-        adam = optax.ScaleByAdamState(
-            moments.count, replace(adam.mu, small=moments.mu, **m), replace(adam.nu, small=moments.nu, **v)
-        )
-        return (replace(weights, small=small, **w), adam), costs
+            small = optimiser.moved(jnp.asarray(weights.small), direction, rate, weight_decay * decaying)
+        w, m, v = (_each(learned, name) for name in ("w", "m", "v"))
+        mu, nu = replace(adam.mu, large=m, small=moments.mu), replace(adam.nu, large=v, small=moments.nu)
+        return (replace(weights, large=w, small=small), optax.ScaleByAdamState(moments.count, mu, nu)), costs
 
     decaying = _decaying(state[0])
     step_keys = jax.random.split(noise_key, len(rates))
