@@ -119,6 +119,9 @@ def train(
     weight_decay: Annotated[
         float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
     ] = None,
+    copies: Annotated[
+        int | None, typer.Option(help="Of each unlabelled row in a step, each with its own noise. [default: recipe's]")
+    ] = None,
     validation: Annotated[
         int | None,
         typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
@@ -153,6 +156,7 @@ def train(
         batch_size=batch_size,
         labelled_batch_size=labelled_batch_size,
         weight_decay=weight_decay,
+        copies=copies,
         validation=validation,
         seed=seed,
         tuned=choice(tuned),

@@ -198,16 +198,18 @@ def forward(
     noise: tuple[Noise, Noise],
     noise_std: PerLayer,
     recon_weights: PerLayer,
+    copies: int = 1,
 ) -> Pass:
     """The mean cross entropy of the noisy labelled rows + Σ λ(l) · the mean squared error of ẑ(l).
 
-    ``noise`` is that of the labelled and that of the unlabelled rows. What the model has no use for (the clean
+    ``noise`` is that of the labelled and that of the unlabelled rows; of these there may be several ``copies``, one below
+    the other, each with noise of its own, that all have the one clean path to reconstruct. What the model has no use for (the clean
     path where only the input is reconstructed, the unlabelled rows without a decoder) is not computed.
     """
     noise_labelled, noise_unlabelled = noise
     groups: list[tuple[Rows, Noise | None]] = [(x_labelled, noise_labelled)]
     if ladder.decoder:
-        groups.append((x_unlabelled, noise_unlabelled))
+        groups.append((jnp.tile(x_unlabelled, (copies, 1)), noise_unlabelled))
         if ladder.model.joint:
             groups = [_stacked(groups)]
         if ladder.model.reconstruction == "everywhere":
@@ -228,10 +230,10 @@ def forward(
     if ladder.model.reconstruction == "everywhere":
         clean = paths[2]
         layers = zip(z_hat, clean.z, clean.mu, clean.sigma, strict=True)
-        errors = [(z_hat_l - mu) / sigma - z for z_hat_l, z, mu, sigma in layers]
+        errors = [(z_hat_l.reshape(copies, *z.shape) - mu) / sigma - z for z_hat_l, z, mu, sigma in layers]
     else:
         clean = None
-        errors = [z_hat[0] - x_unlabelled]
+        errors = [z_hat[0].reshape(copies, *x_unlabelled.shape) - x_unlabelled]
     reconstruction = jnp.stack([jnp.mean(jnp.square(error)) for error in errors])
     total = cross_entropy + jnp.dot(recon_weights[: len(errors)], reconstruction)
     return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)

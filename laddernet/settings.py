@@ -40,6 +40,7 @@ class Recipe:
     learning_rate: float
     batch_size: int
     weight_decay: float = 0.0
+    copies: int = 1  # of each unlabelled row in a step, each with its own noise
 
 
 # How the quick one was found, and what it costs: docs/training.md.
@@ -72,6 +73,7 @@ def configure(
     batch_size: int | None = None,
     labelled_batch_size: int = 100,
     weight_decay: float | None = None,
+    copies: int | None = None,
     validation: int | None = None,
     seed: int = 0,
     tuned: bool | str | os.PathLike[str] = True,
@@ -118,10 +120,12 @@ def configure(
     epochs = followed.epochs if epochs is None else epochs
     batch_size = followed.batch_size if batch_size is None else batch_size
     weight_decay = followed.weight_decay if weight_decay is None else weight_decay
+    copies = followed.copies if copies is None else copies
     at_least_one = {
         "number of epochs": epochs,
         "batch size": batch_size,
         "labelled batch size": labelled_batch_size,
+        "number of copies": copies,
     }
     for name, number in at_least_one.items():
         if number < 1:
@@ -155,6 +159,7 @@ def configure(
         labelled_batch_size=labelled_batch_size,
         seed=seed,
         weight_decay=weight_decay,
+        copies=copies,
     )
 
 

@@ -66,6 +66,7 @@ class Config:
     labelled_batch_size: int
     seed: int
     weight_decay: float = 0.0  # share of W and V that a step takes away, as a multiple of its learning rate
+    copies: int = 1  # of each unlabelled row in a step, each with its own noise
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
@@ -151,7 +152,7 @@ def train(
         rates = jnp.asarray(schedule(jnp.arange(epoch * steps, (epoch + 1) * steps)), jnp.float32)
         starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
         keys = (order_key, jax.random.fold_in(noise_key, epoch))
-        state, costs, finite = run_epoch(state, rows, keys, starts, rates, *hyper, batches)
+        state, costs, finite = run_epoch(state, rows, keys, starts, rates, *hyper, batches, config.copies)
         wait_for(costs)
         if epoch == resumed:
             return_free_memory()
@@ -230,7 +231,7 @@ def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int,
     return packed, optimiser.adam.init(packed)
 
 
-@partial(jax.jit, static_argnames="batches", donate_argnames="state", compiler_options=_COMPILER_OPTIONS)
+@partial(jax.jit, static_argnames=("batches", "copies"), donate_argnames="state", compiler_options=_COMPILER_OPTIONS)
 def run_epoch(
     state: State,
     rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
@@ -241,6 +242,7 @@ def run_epoch(
     recon_weights: Float[Array, " layers"],
     weight_decay: Float[Array, ""],
     batches: tuple[int, int],
+    copies: int = 1,
 ) -> tuple[State, Float[Array, "steps costs"], Array]:
     """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant.
 
@@ -262,7 +264,8 @@ def run_epoch(
         weights, adam = state
         i, j, key, rate = inputs
         with jax.named_scope("noise"):
-            noise = draw_noise(model, sizes, sum(batches), key=key, wanted=jnp.any(noise_std > 0))
+            noisy_rows = batches[0] + copies * batches[1]
+            noise = draw_noise(model, sizes, noisy_rows, key=key, wanted=jnp.any(noise_std > 0))
         labelled = [None if n is None else n[: batches[0]] for n in noise]
         unlabelled = [None if n is None else n[batches[0] :] for n in noise]
 
@@ -275,6 +278,7 @@ def run_epoch(
                 (labelled, unlabelled),
                 noise_std,
                 recon_weights,
+                copies,
             )
             return done.total, jnp.stack([done.total, done.cross_entropy, *done.reconstruction])
 

@@ -432,3 +432,17 @@ def test_joint_rows_are_normalised_together(model_id: str) -> None:
         np.testing.assert_allclose(z_hat, expected, rtol=1e-9)
     apart = reference_costs(model_id, weights, batch)
     assert abs(apart["cross_entropy"] - float(done.cross_entropy)) > 1e-3
+
+
+@pytest.mark.parametrize("model_id", ["vanilla", "first-recons", "amlp-2-2"])
+def test_noisy_copies_cost_as_much_as_rows_that_come_again(model_id: str) -> None:
+    rng = np.random.default_rng(0)
+    ladder = random_ladder(MODELS[model_id], DEEP, rng)
+    # Twelve rows that are three times the same four: the clean path normalises them as it does the four.
+    batch = random_batch(model_id, DEEP, rng, unlabelled=12)
+    again = batch._replace(x_unlabelled=np.tile(batch.x_unlabelled[:4], (3, 1)))
+    once = again._replace(x_unlabelled=again.x_unlabelled[:4])
+    done = forward(ladder, *once, copies=3)
+    expected = reference_costs(model_id, weights_for_reference(ladder), again)
+    np.testing.assert_allclose(done.total, expected["total"], rtol=1e-9)
+    assert done.clean is None or len(done.clean.z[0]) == 4

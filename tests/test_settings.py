@@ -122,6 +122,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a seed beyond 32 bits": ({"seed": 2**32}, "The seed is 4294967296"),
     "a learning rate of 0": ({"learning_rate": 0.0}, "The learning rate is 0.0; it must be a finite number above 0."),
     "an infinite learning rate": ({"learning_rate": float("inf")}, "The learning rate is inf"),
+    "no copies": ({"copies": 0}, "The number of copies is 0; it must be 1 or more."),
     "a negative weight decay": ({"weight_decay": -0.1}, "The weight decay is -0.1; it must be a finite number, 0 or"),
     "an eta that is NaN": ({"eta": float("nan")}, "The eta is nan"),
 }
