@@ -202,9 +202,10 @@ def forward(
 ) -> Pass:
     """The mean cross entropy of the noisy labelled rows + Σ λ(l) · the mean squared error of ẑ(l).
 
-    ``noise`` is that of the labelled and that of the unlabelled rows; of these there may be several ``copies``, one below
-    the other, each with noise of its own, that all have the one clean path to reconstruct. What the model has no use for (the clean
-    path where only the input is reconstructed, the unlabelled rows without a decoder) is not computed.
+    ``noise`` is that of the labelled and that of the unlabelled rows; of these there may be several ``copies``, one
+    below the other, each with noise of its own, that all have the one clean path to reconstruct. What the model has no
+    use for (the clean path where only the input is reconstructed, the unlabelled rows without a decoder) is not
+    computed.
     """
     noise_labelled, noise_unlabelled = noise
     groups: list[tuple[Rows, Noise | None]] = [(x_labelled, noise_labelled)]
