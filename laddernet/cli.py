@@ -4,6 +4,7 @@ import ast
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module, metadata
@@ -68,6 +69,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that does not know "±" shows "?"
             stream.reconfigure(errors="replace")
+    warnings.formatwarning = lambda message, *_, **__: f"laddernet: {message}\n"  # one sentence, as all else
     try:
         with _printed():
             app()

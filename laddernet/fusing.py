@@ -9,7 +9,6 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -41,7 +40,11 @@ def combine(combinator: Combinator, z_tilde: Layer, u: Layer) -> Layer:
 
 def _are_per_unit(leaves: Sequence[Any], z_tilde: Layer, u: Layer) -> bool:
     units = z_tilde.shape[1:]
-    return z_tilde.shape == u.shape and all(getattr(leaf, "shape", ())[-1:] == units for leaf in leaves)
+    return (
+        z_tilde.ndim == 2
+        and z_tilde.shape == u.shape
+        and all(getattr(leaf, "shape", ())[-1:] == units for leaf in leaves)
+    )
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -70,17 +73,9 @@ _combine.defvjp(_forward, _backward)
 @cache
 def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | None:
     """What XLA knows the combinator with leaves of these shapes by; None if it can only be called as it is."""
-
-    def on_arrays(z: Any, u: Any, *leaves: Any) -> Any:
-        return jax.tree.unflatten(structure, leaves)(z, u)
-
     try:
-        source, operations = _written(structure, tuple(shape[:-1] for shape in shapes))
-        traced = jax.make_jaxpr(on_arrays)(*map(native.float32, (layer, layer, *shapes)))
-    except Exception:  # whatever becomes of a user's formula, which was written for arrays, when it is given scalars
-        return None
-    # A formula that uses the size of a layer, or transposes it, shows only when it is given arrays.
-    if _operations(traced.jaxpr) != operations:
+        source = _written(structure, shapes, layer)
+    except Exception:  # whatever a user's formula does that is not translated
         return None
     name = f"laddernet_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     return name if _registered(source, name) else None
@@ -91,28 +86,30 @@ def _registered(source: str, name: str) -> bool:
     return native.registered(source, {function: f"{name}_{function}" for function in ("values", "derivatives")})
 
 
-@cache
-def _written(structure: Any, shapes: tuple[Shape, ...]) -> tuple[str, list[str]]:
-    """A combinator in C, and the operations of its formula; ``shapes`` are those of what a unit has of each leaf.
-
-    Raises an exception if there is anything that is not translated.
-    """
+def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:
+    """A combinator in C. Raises an exception if there is anything that is not translated."""
+    units = layer[1]
 
     def formula(z: Any, u: Any, *parameters: Any) -> Any:
-        scalars = iter(parameters)
-        return jax.tree.unflatten(structure, [_nested(shape, scalars) for shape in shapes])(z, u)
+        of_each = iter(parameters)
+        return jax.tree.unflatten(structure, [_nested(shape[:-1], of_each) for shape in shapes])(z, u)
 
-    def derivative(d: Any, *arguments: Any) -> Any:
-        return jax.vjp(formula, *arguments)[1](d)
+    def derivative(d: Any, *scalars: Any) -> Any:
+        return jax.vjp(formula, *scalars)[1](d)
 
-    names = ["z", "u", *(f"p[{i}]" for i in range(sum(map(math.prod, shapes))))]
+    names = ["z", "u", *(f"p[{i}]" for i in range(sum(math.prod(shape[:-1]) for shape in shapes)))]
     scalars = [native.float32(())] * len(names)
-    traced = jax.make_jaxpr(formula)(*scalars)
-    lines, (z_hat,) = _statements(traced, names)
+    lines, (z_hat,) = _statements(jax.make_jaxpr(formula)(*scalars), names)
+    # Of arrays it must make the same: it might ask how many rows there are, or multiply matrices.
+    arrays = [native.float32(shape) for shape in (layer, layer, *[(units,)] * (len(names) - 2))]
+    traced = jax.make_jaxpr(formula)(*arrays)
+    _check_shapes(traced.jaxpr, {(), (1,), (1, 1), (units,), (1, units), layer})
+    if jax.eval_shape(formula, *arrays).shape != layer or _statements(traced, names) != (lines, [z_hat]):
+        raise TypeError("another formula for arrays than for scalars")
     d_lines, (dz, du, *dp) = _statements(jax.make_jaxpr(derivative)(native.float32(()), *scalars), ["d", *names])
     source = [
         f"enum {{ PARAMETERS = {len(dp)} }};",
-        (Path(__file__).parent / "fusing.c").read_text(),
+        (native.FOLDER / "fusing.c").read_text(encoding="utf-8"),
         "INLINE vec formula(vec z, vec u, const vec *p) {",
         *lines,
         f"  return {z_hat};",
@@ -126,12 +123,23 @@ def _written(structure: Any, shapes: tuple[Shape, ...]) -> tuple[str, list[str]]
         "}",
         "",
     ]
-    return "\n".join(source), _operations(traced.jaxpr)
+    return "\n".join(source)
 
 
-def _nested(shape: Shape, scalars: Iterator[Any]) -> Any:
-    """The next of the scalars as tuples in tuples, which can be taken apart as an array can."""
-    return tuple(_nested(shape[1:], scalars) for _ in range(shape[0])) if shape else next(scalars)
+def _nested(shape: Shape, of_each: Iterator[Any]) -> Any:
+    """The next of the parameters as tuples in tuples, which can be taken apart as an array can."""
+    return tuple(_nested(shape[1:], of_each) for _ in range(shape[0])) if shape else next(of_each)
+
+
+def _check_shapes(jaxpr: core.Jaxpr, shapes: set[Shape]) -> None:
+    """Refuse what is neither a layer nor a value for each unit, or for all."""
+    for equation in jaxpr.eqns:
+        avals: list[Any] = [result.aval for result in equation.outvars]
+        if any(aval.shape not in shapes for aval in avals):
+            raise TypeError("arrays of other shapes")
+        called = _called(equation)
+        if called is not None:
+            _check_shapes(called.jaxpr, shapes)
 
 
 # --- From what JAX traced to lines of C -------------------------------------------------------------------------------
@@ -161,9 +169,9 @@ _TEMPLATES = {
     "logistic": "sigmoid({})",
     "tanh": "hyperbolic_tangent({})",
 }
+_LOGIC = {"and": ["bool"] * 2, "or": ["bool"] * 2, "not": ["bool"], "select_n": ["bool", "float32", "float32"]}
 _TYPES = {"float32": "vec", "bool": "ivec"}
 _CALLS = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
-_SHAPING = ("broadcast_in_dim", "slice", "squeeze")
 
 
 def _statements(traced: core.ClosedJaxpr, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -180,7 +188,9 @@ def _statements(traced: core.ClosedJaxpr, arguments: Sequence[str]) -> tuple[lis
         for equation in traced.jaxpr.eqns:
             operands = [name(operand) for operand in equation.invars]
             called = _called(equation)
-            if called is None:
+            if equation.primitive.name == "broadcast_in_dim":
+                results = operands[:1]
+            elif called is None:
                 results = [f"v{len(lines)}"]
                 kind = _TYPES[_dtype(equation.outvars[0])]
                 lines.append(f"  {kind} {results[0]} = {_expression(equation, operands)};")
@@ -193,10 +203,13 @@ def _statements(traced: core.ClosedJaxpr, arguments: Sequence[str]) -> tuple[lis
 
 
 def _expression(equation: core.JaxprEqn, operands: Sequence[str]) -> str:
-    if equation.primitive.name == "convert_element_type":
-        was_bool = _dtype(equation.invars[0]) == "bool"
-        return f"choose({operands[0]}, splat(1), splat(0))" if was_bool else operands[0]
-    return _TEMPLATES[equation.primitive.name].format(*operands, **equation.params)
+    name, result = equation.primitive.name, _dtype(equation.outvars[0])
+    kinds = [_dtype(operand) for operand in equation.invars]
+    if name == "convert_element_type" and result == "float32":
+        return f"choose({operands[0]}, splat(1), splat(0))" if kinds == ["bool"] else operands[0]
+    if kinds != _LOGIC.get(name, ["float32"] * len(kinds)):
+        raise TypeError(f"{name} of {kinds}")
+    return _TEMPLATES[name].format(*operands, **equation.params)
 
 
 def _dtype(variable: Any) -> str:
@@ -215,16 +228,3 @@ def _called(equation: core.JaxprEqn) -> core.ClosedJaxpr | None:
     """What an equation stands for, if it is but a name for others."""
     called: core.ClosedJaxpr | None = equation.params.get(_CALLS.get(equation.primitive.name, ""))
     return called
-
-
-def _operations(jaxpr: core.Jaxpr) -> list[str]:
-    """What is done, and with which numbers, apart from bringing arrays into shape."""
-    found: list[str] = []
-    for equation in jaxpr.eqns:
-        called = _called(equation)
-        if called is not None:
-            found += _operations(called.jaxpr)
-        elif equation.primitive.name not in _SHAPING:
-            found.append(equation.primitive.name)
-        found += [_number(operand.val) for operand in equation.invars if isinstance(operand, core.Literal)]
-    return found

@@ -14,6 +14,7 @@ from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jaxtyping import Array, Float
 
 from laddernet import native
+from laddernet.native import MOST_GROUPS
 from laddernet.network import EPSILON
 
 Rows = Float[Array, "rows units"]
@@ -107,8 +108,9 @@ def normalise(
     scale: tuple[PerUnit, PerUnit] | None,
 ) -> Normalised:
     """z = (a − μ) / σ + noise, each group of rows on its own; if there is a ``scale``, γ and β, h = ReLU(γ(z + β))."""
-    if native.suits(a):
-        return Normalised(*_normalise(a, tuple(sizes), list(noise), noise_std, scale))
+    noise, noise_std = jax.lax.stop_gradient((list(noise), noise_std))
+    if native.suits(a, *(scale or ()), *(drawn for drawn in noise if drawn is not None)) and len(sizes) <= MOST_GROUPS:
+        return Normalised(*_normalise(a, tuple(sizes), noise, noise_std, scale))
     z, mu, sigma = standardise_groups(a, sizes)
     if any(drawn is not None for drawn in noise):
         blank = [jnp.zeros((n, a.shape[1])) if drawn is None else drawn for n, drawn in zip(sizes, noise, strict=True)]

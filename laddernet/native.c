@@ -26,7 +26,7 @@ typedef struct {
 // keep the processor from bringing what is wanted now.
 INLINE void multiply(int tall, int wide, num depth, const float *a, num a_row, num a_step, const float *b, num b_step,
                      float *c, num c_row, bool add, Soon soon) {
-  vec sum[TALL][WIDE];
+  vec sum[12][WIDE];  // the most that is asked for
   UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (vec){0};
   for (num row = 0; row < TALL; row++) {
     UNROLL for (int n = 0; n < 3; n++)
@@ -90,6 +90,14 @@ typedef struct {
 
 // Rows and columns of a square exchanged: riffled as often as a row's length is a power of two.
 INLINE void transpose(vec square[LANES]) {
+#if defined(__clang__)
+  for (int i = 0; i < LANES; i++)
+    for (int j = 0; j < i; j++) {
+      float other = square[i][j];
+      square[i][j] = square[j][i];
+      square[j][i] = other;
+    }
+#else
   ivec low, high;
   UNROLL for (int i = 0; i < LANES; i++) {
     low[i] = i / 2 + (i % 2) * LANES;
@@ -103,6 +111,7 @@ INLINE void transpose(vec square[LANES]) {
     }
     UNROLL for (int i = 0; i < LANES; i++) square[i] = riffled[i];
   }
+#endif
 }
 
 // `depth` rows of a panel, from row k and column j of b on, packed one after the other and filled up with zeros.
@@ -153,7 +162,7 @@ static void panel_of_product(const void *what, num panel) {
   float packed[DEPTH * PANEL] __attribute__((aligned(64)));
   num j = panel * PANEL, columns = least(PANEL, p->columns - j);
   int wide = wideness(columns);
-  num blocks = (p->depth + DEPTH - 1) / DEPTH;
+  num blocks = p->depth > 0 ? (p->depth + DEPTH - 1) / DEPTH : 1;
   for (num block = 0; block < blocks; block++) {
     num k = p->depth * block / blocks, depth = p->depth * (block + 1) / blocks - k;
     pack(p, k, depth, j, columns, packed);
@@ -269,14 +278,18 @@ INLINE void normalise_columns(const Layer *l, num j, int side, int n) {
       UNROLL for (int s = 0; s < side; s++) mu[s] += load_first(a + i * row + s * LANES, n);
     }
     UNROLL for (int s = 0; s < side; s++) mu[s] /= (float)g->rows;
+    vec rest[SIDE] = {0};  // by how much the sum of many numbers was rounded
     for (num i = 0; i < g->rows; i++) {
       UNROLL for (int s = 0; s < side; s++) {
         vec deviation = load_first(a + i * row + s * LANES, n) - mu[s];
+        rest[s] += deviation;
         sigma[s] += deviation * deviation;
       }
     }
     UNROLL for (int s = 0; s < side; s++) {
-      sigma[s] = square_root(sigma[s] / (float)g->rows + l->epsilon);
+      rest[s] /= (float)g->rows;
+      mu[s] += rest[s];
+      sigma[s] = square_root(sigma[s] / (float)g->rows - rest[s] * rest[s] + l->epsilon);
       inverse[s] = 1 / sigma[s];
       store_first(g->mu + j + s * LANES, mu[s], n);
       store_first(g->sigma + j + s * LANES, sigma[s], n);
@@ -401,8 +414,10 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
               .below = length(frame, 3, 1),
               .above = length(frame, 4, 1)};
   memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
+  for (int i = 0; i < 3; i++)  // which lie in their places already, unless XLA had to copy
+    if (result(frame, i) != argument(frame, i)) memcpy(result(frame, i), argument(frame, i), u.below * u.above * sizeof(float));
   num strips = (u.below + TALL - 1) / TALL, panels = (u.above + PANEL - 1) / PANEL;
-  float *packed = malloc((strips * TALL + panels * PANEL) * u.rows * sizeof(float));
+  float *packed = malloc((strips * TALL + panels * PANEL) * u.rows * sizeof(float) + 1);
   if (packed == NULL) return out_of_memory(frame);
   u.inputs_packed = packed;
   u.errors_packed = packed + strips * TALL * u.rows;

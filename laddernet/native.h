@@ -45,6 +45,7 @@ INLINE vec inverse_root(vec x) {
 #else
   vec y;
   for (int i = 0; i < LANES; i++) y[i] = 1 / sqrtf(x[i]);
+  return y;
 #endif
   return y * (1.5f - 0.5f * x * y * y);
 }
@@ -124,11 +125,18 @@ static void help(void *data) {
   leave(data);
 }
 
+static bool failed(XLA_FFI_CallFrame *frame, XLA_FFI_Error *error) {
+  if (error == NULL) return false;
+  XLA_FFI_Error_Destroy_Args args = {.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, .error = error};
+  frame->api->XLA_FFI_Error_Destroy(&args);
+  return true;
+}
+
 static num threads(XLA_FFI_CallFrame *frame) {
   int64_t n = 1;
   XLA_FFI_ThreadPool_NumThreads_Args args = {
       .struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, .ctx = frame->ctx, .num_threads = &n};
-  return frame->api->XLA_FFI_ThreadPool_NumThreads(&args) == NULL ? n : 1;
+  return failed(frame, frame->api->XLA_FFI_ThreadPool_NumThreads(&args)) ? 1 : n;
 }
 
 // Have all pieces done. Whoever is free takes the next one, so that a thread which comes late, or never, does no harm.
@@ -146,7 +154,7 @@ static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*pi
   for (num i = 0; i < helpers; i++) {
     XLA_FFI_ThreadPool_Schedule_Args args = {
         .struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, .ctx = frame->ctx, .task = help, .data = work};
-    if (frame->api->XLA_FFI_ThreadPool_Schedule(&args) != NULL) leave(work);
+    if (failed(frame, frame->api->XLA_FFI_ThreadPool_Schedule(&args))) leave(work);
   }
   take_part(work);
   for (num turn = 0; atomic_load(&work->left) > 0; turn++) {

@@ -9,11 +9,13 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +29,9 @@ from laddernet.files import cache_folder, write_atomic
 Matrix = Float[Array, "rows columns"]
 Vector = Float[Array, " columns"]
 
-_FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent
+MOST_GROUPS = 8  # as in native.c
+_PATIENCE = 60  # seconds for a compiler
 _FUNCTIONS = ("product", "product_transposed", "update", "normalise", "normalise_gradient")
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 
@@ -35,9 +39,11 @@ _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", 
 @cache
 def available() -> bool:
     """Whether machine code can be used in this process; makes that of native.c if it is the first on this machine."""
-    if os.environ.get("LADDERNET_NATIVE") == "0" or jax.default_backend() != "cpu":
+    # On Windows GCC does not align what it keeps on the stack as vectors want it.
+    if os.environ.get("LADDERNET_NATIVE") == "0" or os.name == "nt" or jax.default_backend() != "cpu":
         return False
-    return registered((_FOLDER / "native.c").read_text(), {name: f"laddernet_{name}" for name in _FUNCTIONS})
+    source = (FOLDER / "native.c").read_text(encoding="utf-8")
+    return registered(source, {name: f"laddernet_{name}" for name in _FUNCTIONS})
 
 
 def suits(*arrays: Array) -> bool:
@@ -47,17 +53,15 @@ def suits(*arrays: Array) -> bool:
 
 def registered(source: str, names: Mapping[str, str]) -> bool:
     """Compile C code and make its functions known to XLA under these names; False if there is no way to."""
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
+    command = shlex.split(os.environ.get("CC", "cc"))
+    if not command or shutil.which(command[0]) is None:
         return False
     try:
-        library = ctypes.CDLL(str(_built(compiler, source)))
-    except (OSError, InputError, subprocess.SubprocessError) as error:
+        library = _library(command, source)
+    except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or str(error).encode()
         first = next((line for line in told.decode(errors="replace").splitlines() if "error" in line), str(error))
-        warnings.warn(
-            f"Going on without machine code of its own, which is slower: {first}", RuntimeWarning, stacklevel=2
-        )
+        warnings.warn(f"Going on without machine code, which is slower: {first}", RuntimeWarning, stacklevel=2)
         return False
     for function, name in names.items():
         capsule = jax.ffi.pycapsule(getattr(library, function))  # type: ignore[no-untyped-call]
@@ -65,26 +69,26 @@ def registered(source: str, names: Mapping[str, str]) -> bool:
     return True
 
 
-def _built(compiler: str, source: str) -> Path:
+def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
     """The library, compiled unless the cache has it for this source, compiler, interface and processor."""
     interface = Path(jax.ffi.include_dir())
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    headers = [_FOLDER / "native.h", interface / "xla" / "ffi" / "api" / "c_api.h"]
-    made_of = [
-        source.encode(),
-        *(h.read_bytes() for h in headers),
-        version,
-        *map(str.encode, (*_OPTIONS, _processor())),
-    ]
+    version = subprocess.run([*compiler, "--version"], capture_output=True, check=True, timeout=_PATIENCE).stdout
+    headers = [FOLDER / "native.h", interface / "xla" / "ffi" / "api" / "c_api.h"]
+    options = [*compiler, *_OPTIONS, _processor()]
+    made_of = [source.encode(), *(h.read_bytes() for h in headers), version, *map(str.encode, options)]
     path = cache_folder() / "native" / f"{hashlib.sha256(bytes(1).join(made_of)).hexdigest()[:32]}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            fresh = Path(folder) / "native.so"
-            command = [compiler, *_OPTIONS, f"-I{interface}", f"-I{_FOLDER}", "-x", "c", "-", "-o", str(fresh), "-lm"]
-            subprocess.run(command, input=source.encode(), capture_output=True, check=True)
+    if path.exists():
+        with suppress(OSError):  # a file that is damaged is made anew
+            return ctypes.CDLL(str(path))
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / "native.so"
+        command = [*compiler, *_OPTIONS, f"-I{interface}", f"-I{FOLDER}", "-x", "c", "-", "-o", str(fresh), "-lm"]
+        subprocess.run(command, input=source.encode(), capture_output=True, check=True, timeout=_PATIENCE)
+        library = ctypes.CDLL(str(fresh))
+        with suppress(OSError, InputError):  # a cache that cannot be written to costs the time to compile, no more
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, fresh.read_bytes())
-    return path
+        return library
 
 
 def _processor() -> str:
@@ -99,6 +103,8 @@ def _processor() -> str:
 
 def product(a: Matrix, b: Matrix) -> Matrix:
     """a b."""
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise ValueError(f"Arrays of shapes {a.shape} and {b.shape} cannot be multiplied.")
     (c,) = _call("product", [(a.shape[0], b.shape[1])], a, b)
     return c
 
@@ -132,6 +138,10 @@ def normalise(
 ) -> tuple[Matrix | None, list[Matrix], list[Vector], list[Vector]]:
     """h, and of each group of rows z, μ and σ: see :func:`laddernet.kernels.normalise`."""
     n = a.shape[1]
+    expected = [(size, n) for size in sizes]
+    if sum(sizes) != len(a) or any(e is not None and e.shape != s for e, s in zip(noise, expected, strict=True)):
+        drawn = [None if e is None else e.shape for e in noise]
+        raise ValueError(f"Rows of shape {a.shape} in groups of {list(sizes)} cannot have noise of shapes {drawn}.")
     shapes: list[tuple[int, ...]] = [(len(a), n) if scale else (0, n)]
     for size in sizes:
         shapes += [(size, n), (n,), (n,)]
@@ -177,4 +187,4 @@ def _call(
 ) -> Sequence[Array]:
     results = [float32(shape) for shape in shapes]
     call = jax.ffi.ffi_call(f"laddernet_{function}", results, input_output_aliases=aliases, vmap_method="sequential")
-    return call(*arrays)
+    return call(*(jnp.asarray(array, jnp.float32) for array in arrays))

@@ -75,7 +75,10 @@ def _backward(kept: tuple[Rows, Learning, tuple[()] | None], errors: Rows) -> tu
         with jax.named_scope("optimiser"):
             moments = optax.ScaleByAdamState(step.number.astype(jnp.int32) - 1, m, v)
             direction, moments = adam.update(gradient, moments)
-            w, m, v = moved(w, direction, step.rate, step.decay), moments.mu, moments.nu
+            after = moved(w, direction, step.rate, step.decay), moments.mu, moments.nu
+        # Of the same kind as before, even if rows of float64 came by.
+        w, m, v = (new.astype(old.dtype) for new, old in zip(after, (w, m, v), strict=True))
+        d_h = None if d_h is None else d_h.astype(h.dtype)
     return d_h, Learning(w, m, v, jax.tree.map(jnp.zeros_like, step))
 
 

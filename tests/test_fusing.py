@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -339,3 +340,22 @@ def test_one_thread_computes_the_same_bits_as_many_and_without_a_compiler_it_is_
     alone, together = (in_another_process(tmp_path, NPROC=threads) for threads in "14")  # XLA's threads
     jax.tree.map(np.testing.assert_array_equal, alone, together)
     assert_close(alone, in_another_process(tmp_path, LADDERNET_NATIVE="0"))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z, u: z if z.ndim else u,
+        lambda z, u: z * (1.0 if u.size > 1 else 2.0),
+        lambda z, u: z.astype(bool) * u,
+        lambda z, u: jnp.where(jnp.maximum(z > 0, u > 0), z, u),
+    ],
+)
+def test_a_formula_that_asks_for_shapes_or_reckons_with_truth_values_is_right_all_the_same(
+    function: Callable[..., Any],
+) -> None:
+    z_tilde, u = np.float32(np.random.default_rng(0).normal(size=(2, 7, 20)))
+    formula = Formula(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(combine(formula, z_tilde, u), formula(z_tilde, u), rtol=1e-6)

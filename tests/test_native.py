@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -174,25 +173,130 @@ def test_without_a_compiler_it_is_the_same_but_for_rounding(
     np.testing.assert_allclose(np.array(costs, float), np.array(without_costs, float), rtol=1e-4)
 
 
-def test_a_compiler_that_fails_is_told_of_and_done_without(tmp_path: Path) -> None:
+@pytest.fixture
+def failing_compiler(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that finds one, and no library in its cache."""
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho 'error: not today' >&2\nexit 1\n")
     compiler.chmod(0o755)
+    return os.environ | {"CC": str(compiler), "LADDERNET_CACHE": str(tmp_path)}
+
+
+def test_a_compiler_that_fails_is_told_of_and_done_without(failing_compiler: dict[str, str]) -> None:
     program = "from laddernet import native; print(native.available())"
-    environment = os.environ | {"CC": str(compiler), "LADDERNET_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=failing_compiler)
     assert done.stdout == "False\n"
     assert "error: not today" in done.stderr
     assert "slower" in done.stderr
 
 
+SOURCE = '#include "native.h"\n'
+
+
+def libraries(cache: Path) -> list[Path]:
+    return sorted((cache / "native").iterdir())
+
+
+def test_on_the_command_line_a_compiler_that_fails_is_one_sentence(
+    tmp_path: Path, failing_compiler: dict[str, str]
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "laddernet",
+        "train",
+        "--hidden",
+        "200",
+        "--epochs",
+        "1",
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=failing_compiler)
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if "not today" in line]
+    assert told == ["laddernet: Going on without machine code, which is slower: error: not today"]
+    assert "native.py" not in done.stderr
+
+
 def test_it_is_compiled_once_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
-    source = '#include "native.h"\n'
-    build: Callable[..., Path] = native._built
-    first = build("cc", source)
+    assert native.registered(SOURCE, {})
+    (first,) = libraries(tmp_path)
     when = first.stat().st_mtime_ns
-    assert build("cc", source) == first
+    assert native.registered(SOURCE, {})
+    assert libraries(tmp_path) == [first]
     assert first.stat().st_mtime_ns == when
-    assert build("cc", source + "\n") != first
-    assert not [path for path in first.parent.iterdir() if path.suffix != ".so"]
+    assert native.registered(SOURCE + "\n", {})
+    assert len(libraries(tmp_path)) == 2
+
+
+def test_a_damaged_library_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
+    assert native.registered(SOURCE, {})
+    (library,) = libraries(tmp_path)
+    library.unlink()  # another file in its place: the one that is loaded stays as it is
+    library.write_bytes(b"")
+    assert native.registered(SOURCE, {})
+    assert libraries(tmp_path)[0].stat().st_size > 1000
+
+
+def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_way = tmp_path / "cache"
+    in_the_way.write_text("not a folder")
+    monkeypatch.setenv("LADDERNET_CACHE", str(in_the_way))
+    assert native.registered(SOURCE, {})
+
+
+@pytest.mark.parametrize("compiler", ["cc -m64", "env cc"])
+def test_a_compiler_may_have_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
+    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", compiler)
+    assert native.registered(SOURCE, {})
+
+
+# --- What does not fit ----------------------------------------------------------------------------------------
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    step = Step(jnp.float32(1), jnp.float32(0.1), jnp.float32(0))
+    learning = Learning(*(jnp.ones((7, 3)) for _ in range(3)), step)
+    with pytest.raises(ValueError, match=r"\(4, 5\) and \(7, 3\) cannot be multiplied"):
+        jnp.ones((4, 5)) @ learning
+    with pytest.raises(ValueError, match="cannot have noise of shapes"):
+        normalise(jnp.ones((4, 5)), [4], [jnp.ones((1, 5))], jnp.float32(1), None)
+
+
+def test_more_groups_than_the_machine_code_takes_are_normalised_all_the_same() -> None:
+    a = normal(40, 3)
+    done = normalise(a, [2] * 20, [None] * 20, jnp.float32(0), None)
+    np.testing.assert_allclose(
+        np.concatenate(done.z), np.tile([[1], [-1]], (20, 3)) * np.sign(a[::2] - a[1::2]).repeat(2, 0), atol=1e-4
+    )
+
+
+def test_noise_is_a_given_not_something_to_be_differentiated() -> None:
+    a, e = normal(9, 5), normal(9, 5, seed=1)
+
+    def cost(std: Any) -> Any:
+        return jnp.sum(normalise(jnp.asarray(a, std.dtype), [9], [jnp.asarray(e, std.dtype)], std, None).z[0])
+
+    assert jax.grad(cost)(jnp.float32(0.3)) == 0
+    with jax.enable_x64(True):
+        assert jax.grad(cost)(jnp.float64(0.3)) == 0
+
+
+def test_the_mean_of_many_rows_far_from_zero_is_exact() -> None:
+    a = 300 + normal(10_000, 4)
+    done = normalise(a, [10_000], [None], jnp.float32(0), None)
+    np.testing.assert_allclose(done.mu[0], a.astype(np.float64).mean(axis=0), rtol=2e-7)
+    np.testing.assert_allclose(done.sigma[0], a.astype(np.float64).std(axis=0), rtol=1e-5)
+
+
+def test_a_large_network_learns_in_double_precision_too() -> None:
+    with jax.enable_x64(True):
+        step = Step(jnp.float64(1), jnp.float64(0.1), jnp.float64(0))
+        before = Learning(*(jnp.full((7, 3), x, jnp.float32) for x in (1, 0, 0)), step)
+        after = jax.grad(lambda learning: jnp.sum(jnp.ones((4, 7)) @ learning))(before)
+        assert {leaf.dtype.name for leaf in (after.w, after.m, after.v)} == {"float32"}
+        np.testing.assert_allclose(after.w, 0.9, rtol=1e-5)
