@@ -7,7 +7,7 @@
 INLINE vec formula(vec z, vec u, const vec *p);
 INLINE void derivative(vec z, vec u, const vec *p, vec d, vec *dz, vec *du, vec *dp);
 
-// --- What a formula may be made of ------------------------------------------------------------------------------------
+// --- What a formula may be made of ---------------------------------------------------------------------------
 
 // What is not a number stays so in all of them.
 INLINE vec splat(float x) { return x - (vec){0}; }
@@ -61,7 +61,7 @@ INLINE vec hyperbolic_tangent(vec x) {
   return e / (e + 2);
 }
 
-// --- Loops ------------------------------------------------------------------------------------------------------------
+// --- Loops ---------------------------------------------------------------------------------------------------
 
 typedef struct {
   const float *z, *u, *p, *d;
@@ -71,8 +71,8 @@ typedef struct {
 
 enum { PIECE = 64 };  // so many columns are worth a thread's while
 
-// Ask for the line in which a vector ends, long before it is wanted: down a column no processor foresees what comes next.
-// That in which it begins is the same, or one that has been asked for.
+// Ask for the line in which a vector ends, long before it is wanted: down a column no processor foresees what comes
+// next. That in which it begins is the same, or one that has been asked for.
 #define SOON(at, to_be_written) __builtin_prefetch((at) + LANES - 1, to_be_written, 2)
 #define EACH_PARAMETER(k) _Pragma("GCC unroll 64") for (int k = 0; k < PARAMETERS; k++)
 
@@ -84,7 +84,8 @@ INLINE void values_of_columns(const Layer *layer, num j, int count) {
     SOON(layer->z + at + LANES, 0);
     SOON(layer->u + at + LANES, 0);
     SOON(layer->z_hat + at + LANES, 1);
-    store_first(layer->z_hat + at, formula(load_first(layer->z + at, count), load_first(layer->u + at, count), p), count);
+    vec z = load_first(layer->z + at, count), u = load_first(layer->u + at, count);
+    store_first(layer->z_hat + at, formula(z, u, p), count);
   }
 }
 
@@ -98,7 +99,8 @@ INLINE void derivatives_of_columns(const Layer *layer, num j, int count) {
     SOON(layer->d + at + LANES, 0);
     SOON(layer->dz + at + LANES, 1);
     SOON(layer->du + at + LANES, 1);
-    vec z = load_first(layer->z + at, count), u = load_first(layer->u + at, count), d = load_first(layer->d + at, count);
+    vec z = load_first(layer->z + at, count), u = load_first(layer->u + at, count);
+    vec d = load_first(layer->d + at, count);
     derivative(z, u, p, d, &dz, &du, dp);
     store_first(layer->dz + at, dz, count);
     store_first(layer->du + at, du, count);
@@ -115,7 +117,7 @@ INLINE void do_columns(const Layer *layer, num piece, void (*columns)(const Laye
 static void values_of_piece(const void *layer, num piece) { do_columns(layer, piece, values_of_columns); }
 static void derivatives_of_piece(const void *layer, num piece) { do_columns(layer, piece, derivatives_of_columns); }
 
-// --- What XLA calls ---------------------------------------------------------------------------------------------------
+// --- What XLA calls ------------------------------------------------------------------------------------------
 
 static void do_pieces(XLA_FFI_CallFrame *frame, Layer *layer, void (*piece)(const void *, num)) {
   layer->z = argument(frame, 0);
@@ -141,4 +143,4 @@ XLA_FFI_Error *derivatives(XLA_FFI_CallFrame *frame) {
   return NULL;
 }
 
-// --- The formula ------------------------------------------------------------------------------------------------------
+// --- The formula ---------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-// The matrix products of a training step, with what XLA makes extra passes for done where their results are still at hand.
-// laddernet/native.py says what each function computes.
+// The matrix products of a training step, and what is done to rows between them. laddernet/native.py says what each
+// function computes.
 
 #include "native.h"
 
-// --- Tiles ----------------------------------------------------------------------------------------------------------
+// --- Tiles ---------------------------------------------------------------------------------------------------
 
 // A tile of the result, TALL rows of WIDE vectors, is kept in registers: as many as there are, less what is loaded.
 #if defined(__AVX512F__)
@@ -27,19 +27,21 @@ typedef struct {
 INLINE void multiply(int tall, int wide, num depth, const float *a, num a_row, num a_step, const float *b, num b_step,
                      float *c, num c_row, bool add, Soon soon) {
   vec sum[12][WIDE];  // the most that is asked for
-  UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] = (vec){0};
+  EACH(i, tall) EACH(j, wide) sum[i][j] = (vec){0};
   for (num row = 0; row < TALL; row++) {
-    UNROLL for (int n = 0; n < 3; n++)
-      if (soon.at[n] != NULL) UNROLL for (int i = 0; i <= PANEL; i += 16) __builtin_prefetch(soon.at[n] + row * soon.row + i, 0, 2);
+    EACH(n, 3) {
+      if (soon.at[n] == NULL) continue;
+      EACH(i, PANEL / 16 + 1) __builtin_prefetch(soon.at[n] + row * soon.row + i * 16, 0, 2);
+    }
     for (num k = depth * (row + 1) / TALL - depth * row / TALL; k > 0; k--, a += a_step, b += b_step) {
       vec right[WIDE];
-      UNROLL for (int j = 0; j < wide; j++) right[j] = load(b + j * LANES);
-      UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] += a[i * a_row] * right[j];
+      EACH(j, wide) right[j] = load(b + j * LANES);
+      EACH(i, tall) EACH(j, wide) sum[i][j] += a[i * a_row] * right[j];
     }
   }
   if (add)
-    UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) sum[i][j] += load(c + i * c_row + j * LANES);
-  UNROLL for (int i = 0; i < tall; i++) UNROLL for (int j = 0; j < wide; j++) store(c + i * c_row + j * LANES, sum[i][j]);
+    EACH(i, tall) EACH(j, wide) sum[i][j] += load(c + i * c_row + j * LANES);
+  EACH(i, tall) EACH(j, wide) store(c + i * c_row + j * LANES, sum[i][j]);
 }
 
 // How many of the rows that are left the next tile takes: a number that `multiply` is compiled for.
@@ -66,26 +68,30 @@ static int tallness(num rows) {
   }
 
 // Rows of a as they lie, b packed.
-static __attribute__((noinline)) void multiply_rows(int tall, int wide, num depth, const float *a, num a_row, const float *b, float *c, num c_row,
-                          bool add, Soon soon) {
+static __attribute__((noinline)) void multiply_rows(int tall, int wide, num depth, const float *a, num a_row,
+                                                    const float *b, float *c, num c_row, bool add, Soon soon) {
   FOR_EACH_SIZE(tall, wide, multiply(T, W, depth, a, a_row, 1, b, W * LANES, c, c_row, add, soon))
 }
 
-// Columns of a, packed, for rows.
-static __attribute__((noinline)) void multiply_columns(int tall, int wide, num depth, const float *a, const float *b, float *c, Soon soon) {
-  FOR_EACH_SIZE(tall, wide, multiply(T, W, depth, a, 1, TALL, b, W * LANES, c, PANEL, false, soon))
+// TALL columns of a, packed, for rows.
+static __attribute__((noinline)) void multiply_columns(int wide, num depth, const float *a, const float *b, float *c,
+                                                       Soon soon) {
+  if (wide == 2)
+    multiply(TALL, 2, depth, a, 1, TALL, b, 2 * LANES, c, PANEL, false, soon);
+  else
+    multiply(TALL, 1, depth, a, 1, TALL, b, LANES, c, PANEL, false, soon);
 }
 
 // The columns of a panel, as vectors: a last one of few columns has but one.
 static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
 
-// --- Products -------------------------------------------------------------------------------------------------------
+// --- Products ------------------------------------------------------------------------------------------------
 
 typedef struct {
   const float *a, *b;
   float *c;
   num rows, depth, columns;
-  bool transposed;                   // b lies the other way round
+  bool transposed;  // b lies the other way round
 } Product;
 
 // Rows and columns of a square exchanged: riffled as often as a row's length is a power of two.
@@ -99,17 +105,17 @@ INLINE void transpose(vec square[LANES]) {
     }
 #else
   ivec low, high;
-  UNROLL for (int i = 0; i < LANES; i++) {
+  EACH(i, LANES) {
     low[i] = i / 2 + (i % 2) * LANES;
     high[i] = low[i] + LANES / 2;
   }
   UNROLL for (int times = 1; times < LANES; times *= 2) {
     vec riffled[LANES];
-    UNROLL for (int i = 0; i < LANES / 2; i++) {
+    EACH(i, LANES / 2) {
       riffled[2 * i] = __builtin_shuffle(square[i], square[i + LANES / 2], low);
       riffled[2 * i + 1] = __builtin_shuffle(square[i], square[i + LANES / 2], high);
     }
-    UNROLL for (int i = 0; i < LANES; i++) square[i] = riffled[i];
+    EACH(i, LANES) square[i] = riffled[i];
   }
 #endif
 }
@@ -121,7 +127,7 @@ static void pack(const Product *p, num k, num depth, num j, num columns, float *
     const float *from = p->b + k * p->columns + j;
     for (num i = 0; i < depth; i++, from += p->columns, packed += width) {
       if (columns == PANEL) {
-        UNROLL for (int v = 0; v < WIDE; v++) store(packed + v * LANES, load(from + v * LANES));
+        EACH(v, WIDE) store(packed + v * LANES, load(from + v * LANES));
       } else {
         memset(packed, 0, width * sizeof(float));
         memcpy(packed, from, columns * sizeof(float));
@@ -136,9 +142,9 @@ static void pack(const Product *p, num k, num depth, num j, num columns, float *
     if (rows == LANES) {
       for (; i + LANES <= depth; i += LANES) {
         vec square[LANES];
-        UNROLL for (int r = 0; r < LANES; r++) square[r] = load(from + r * p->depth + i);
+        EACH(r, LANES) square[r] = load(from + r * p->depth + i);
         transpose(square);
-        UNROLL for (int r = 0; r < LANES; r++) store(packed + (i + r) * width + first, square[r]);
+        EACH(r, LANES) store(packed + (i + r) * width + first, square[r]);
       }
     }
     for (; i < depth; i++)
@@ -180,14 +186,15 @@ static void panel_of_product(const void *what, num panel) {
         float tile[TALL][PANEL];
         multiply_rows(tall, wide, depth, from, p->depth, packed, tile[0], PANEL, false, soon);
         for (int r = 0; r < tall; r++)
-          for (num n = 0; n < columns; n++) to[r * p->columns + n] = tile[r][n] + (block > 0 ? to[r * p->columns + n] : 0);
+          for (num n = 0; n < columns; n++)
+            to[r * p->columns + n] = tile[r][n] + (block > 0 ? to[r * p->columns + n] : 0);
       }
       i += tall;
     }
   }
 }
 
-// --- Products of which weights learn ----------------------------------------------------------------------------------
+// --- Products of which weights learn -------------------------------------------------------------------------
 
 typedef struct {
   float rate, decay, beta1, beta2, scale1, scale2, epsilon;
@@ -229,7 +236,7 @@ static void rows_of_update(const void *what, num strip) {
     num corner = first * u->above + j, columns = least(PANEL, u->above - j);
     Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
     float gradient[TALL][PANEL];
-    multiply_columns(TALL, wideness(columns), u->rows, inputs, u->errors_packed + j * u->rows, gradient[0], soon);
+    multiply_columns(wideness(columns), u->rows, inputs, u->errors_packed + j * u->rows, gradient[0], soon);
     for (num r = 0; r < tall; r++) {
       num at = corner + r * u->above, c = 0;
       for (; c + LANES <= columns; c += LANES)
@@ -244,18 +251,19 @@ static void rows_of_update(const void *what, num strip) {
   }
 }
 
-// --- Rows between products ------------------------------------------------------------------------------------------------
+// --- Rows between products -----------------------------------------------------------------------------------
 
-// How many groups of rows there may be; how many vectors side by side, so that what lies together in memory is read together.
+// How many groups of rows there may be; how many vectors side by side, so that what lies together in memory is read
+// together; how many rows ahead what comes next is asked for.
 enum { GROUPS = 8, SIDE = 4, BLOCK = SIDE * LANES, AHEAD = 6 };
 
 // What a group of rows has of each kind; NULL where it has none.
 typedef struct {
   num rows;
-  float *z;                                   // normalised, with noise
-  const float *noise;                         // standard normal
-  float *mu, *sigma;                          // results of the forward pass; σ is given to the other
-  const float *d_z, *d_mu, *d_sigma;          // derivatives of the cost
+  float *z;                           // normalised, with noise
+  const float *noise;                 // standard normal
+  float *mu, *sigma;                  // results of the forward pass; σ is given to the other
+  const float *d_z, *d_mu, *d_sigma;  // derivatives of the cost
 } Group;
 
 typedef struct {
@@ -275,18 +283,18 @@ INLINE void normalise_columns(const Layer *l, num j, int side, int n) {
     vec mu[SIDE] = {0}, sigma[SIDE] = {0}, inverse[SIDE];
     for (num i = 0; i < g->rows; i++) {
       __builtin_prefetch(a + (i + AHEAD) * row), __builtin_prefetch(a + (i + AHEAD) * row + 32);
-      UNROLL for (int s = 0; s < side; s++) mu[s] += load_first(a + i * row + s * LANES, n);
+      EACH(s, side) mu[s] += load_first(a + i * row + s * LANES, n);
     }
-    UNROLL for (int s = 0; s < side; s++) mu[s] /= (float)g->rows;
+    EACH(s, side) mu[s] /= (float)g->rows;
     vec rest[SIDE] = {0};  // by how much the sum of many numbers was rounded
     for (num i = 0; i < g->rows; i++) {
-      UNROLL for (int s = 0; s < side; s++) {
+      EACH(s, side) {
         vec deviation = load_first(a + i * row + s * LANES, n) - mu[s];
         rest[s] += deviation;
         sigma[s] += deviation * deviation;
       }
     }
-    UNROLL for (int s = 0; s < side; s++) {
+    EACH(s, side) {
       rest[s] /= (float)g->rows;
       mu[s] += rest[s];
       sigma[s] = square_root(sigma[s] / (float)g->rows - rest[s] * rest[s] + l->epsilon);
@@ -295,7 +303,7 @@ INLINE void normalise_columns(const Layer *l, num j, int side, int n) {
       store_first(g->sigma + j + s * LANES, sigma[s], n);
     }
     for (num i = 0; i < g->rows; i++, a += row, h += row) {
-      UNROLL for (int s = 0; s < side; s++) {
+      EACH(s, side) {
         num at = i * row + j + s * LANES;
         vec z = (load_first(a + s * LANES, n) - mu[s]) * inverse[s];
         if (g->noise != NULL) z += l->noise_std * load_first(g->noise + at, n);
@@ -317,7 +325,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
   vec d_gamma[SIDE] = {0}, d_beta[SIDE] = {0};
   for (const Group *g = l->group; g < l->group + l->groups; g++) {
     vec sum[SIDE] = {0}, sum_z[SIDE] = {0}, inverse[SIDE];
-    UNROLL for (int s = 0; s < side; s++) inverse[s] = 1 / load_first(g->sigma + j + s * LANES, n);
+    EACH(s, side) inverse[s] = 1 / load_first(g->sigma + j + s * LANES, n);
     for (num i = 0; i < g->rows; i++) {
       num next = (i + AHEAD) * row + j;
       for (int part = 0; part < 64; part += 32) {
@@ -326,7 +334,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
         if (g->d_z != NULL) __builtin_prefetch(g->d_z + next + part);
         if (l->d_h != NULL) __builtin_prefetch(d_h + (i + AHEAD) * row + part);
       }
-      UNROLL for (int s = 0; s < side; s++) {
+      EACH(s, side) {
         num at = i * row + j + s * LANES;
         vec noisy = load_first(g->z + at, n), z = noisy, d_z = {0};
         if (g->d_z != NULL) d_z = load_first(g->d_z + at, n);
@@ -343,7 +351,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
         store_first(d_a + i * row + s * LANES, d_z, n);
       }
     }
-    UNROLL for (int s = 0; s < side; s++) {  // from here on the sums are what goes through μ and σ
+    EACH(s, side) {  // from here on the sums are what goes through μ and σ
       vec d_mu = {0}, d_sigma = {0};
       if (g->d_mu != NULL) d_mu = load_first(g->d_mu + j + s * LANES, n);
       if (g->d_sigma != NULL) d_sigma = load_first(g->d_sigma + j + s * LANES, n);
@@ -351,7 +359,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
       sum_z[s] = (d_sigma - sum_z[s] * inverse[s]) / (float)g->rows;
     }
     for (num i = 0; i < g->rows; i++, d_a += row, d_h += row) {
-      UNROLL for (int s = 0; s < side; s++) {
+      EACH(s, side) {
         num at = i * row + j + s * LANES;
         vec z = load_first(g->z + at, n);
         if (g->noise != NULL) z -= l->noise_std * load_first(g->noise + at, n);
@@ -360,7 +368,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
     }
   }
   if (l->d_h != NULL) {
-    UNROLL for (int s = 0; s < side; s++) {
+    EACH(s, side) {
       store_first(l->d_gamma + j + s * LANES, d_gamma[s], n);
       store_first(l->d_beta + j + s * LANES, load_first(l->gamma + j + s * LANES, n) * d_beta[s], n);
     }
@@ -380,7 +388,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
 static void normalise_block(const void *what, num block) { IN_BLOCKS(normalise_columns) }
 static void normalise_gradient_block(const void *what, num block) { IN_BLOCKS(normalise_gradient_columns) }
 
-// --- What XLA calls ---------------------------------------------------------------------------------------------------
+// --- What XLA calls ------------------------------------------------------------------------------------------
 
 static void multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
   Product p = {.a = argument(frame, 0),
@@ -415,7 +423,8 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
               .above = length(frame, 4, 1)};
   memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
   for (int i = 0; i < 3; i++)  // which lie in their places already, unless XLA had to copy
-    if (result(frame, i) != argument(frame, i)) memcpy(result(frame, i), argument(frame, i), u.below * u.above * sizeof(float));
+    if (result(frame, i) != argument(frame, i))
+      memcpy(result(frame, i), argument(frame, i), u.below * u.above * sizeof(float));
   num strips = (u.below + TALL - 1) / TALL, panels = (u.above + PANEL - 1) / PANEL;
   float *packed = malloc((strips * TALL + panels * PANEL) * u.rows * sizeof(float) + 1);
   if (packed == NULL) return out_of_memory(frame);
@@ -428,7 +437,7 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   return NULL;
 }
 
-// Of a and γ, β, noise's standard deviation, ε, then the noise of each group; an array without elements stands for none.
+// Of a and γ, β, noise's standard deviation, ε, then the noise of each group; an array without elements is none.
 XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   Layer l = {.a = argument(frame, 0),
@@ -451,8 +460,8 @@ XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
   return NULL;
 }
 
-// Of γ, β, noise's standard deviation and the derivative of h, then z, σ, noise and the derivatives of z, μ and σ of each
-// group.
+// Of γ, β, noise's standard deviation and the derivative of h, then of each group z, σ, noise and the derivatives of
+// z, μ and σ.
 XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   Layer l = {.gamma = argument(frame, 0),

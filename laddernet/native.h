@@ -17,7 +17,7 @@
 
 #include "xla/ffi/api/c_api.h"
 
-// --- Vectors ----------------------------------------------------------------------------------------------------
+// --- Vectors -------------------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__)
 enum { LANES = 16 };
@@ -33,6 +33,7 @@ typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+#define EACH(i, n) UNROLL for (int i = 0; i < (n); i++)
 
 static num least(num a, num b) { return a < b ? a : b; }
 
@@ -55,7 +56,7 @@ INLINE vec where(ivec mask, vec v) { return (vec)(mask & (ivec)v); }
 
 INLINE vec square_root(vec x) {
   vec y;
-  UNROLL for (int i = 0; i < LANES; i++) y[i] = sqrtf(x[i]);
+  EACH(i, LANES) y[i] = sqrtf(x[i]);
   return y;
 }
 
@@ -69,7 +70,7 @@ INLINE vec load_first(const float *from, int count) {
   return (vec)_mm512_maskz_loadu_ps((1 << count) - 1, from);
 #else
   vec v = {0};
-  UNROLL for (int i = 0; i < LANES; i++)
+  EACH(i, LANES)
     if (i < count) v[i] = from[i];
   return v;
 #endif
@@ -80,12 +81,12 @@ INLINE void store_first(float *to, vec v, int count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, (1 << count) - 1, (__m512)v);
 #else
-  UNROLL for (int i = 0; i < LANES; i++)
+  EACH(i, LANES)
     if (i < count) to[i] = v[i];
 #endif
 }
 
-// --- Work shared among XLA's threads ------------------------------------------------------------------------------
+// --- Work shared among XLA's threads -------------------------------------------------------------------------
 
 enum { PARTS = 64 };
 
@@ -140,7 +141,8 @@ static num threads(XLA_FFI_CallFrame *frame) {
 }
 
 // Have all pieces done. Whoever is free takes the next one, so that a thread which comes late, or never, does no harm.
-static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*piece)(const void *, num), const void *what) {
+static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*piece)(const void *, num),
+                  const void *what) {
   num helpers = worth_it ? least(least(threads(frame), pieces), PARTS) - 1 : 0;
   Work *work = helpers > 0 ? malloc(sizeof *work) : NULL;
   if (work == NULL) {
@@ -164,7 +166,7 @@ static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*pi
   leave(work);
 }
 
-// --- What XLA calls ---------------------------------------------------------------------------------------------------
+// --- What XLA calls ------------------------------------------------------------------------------------------
 
 // XLA asks each function once which version of the interface it was compiled for.
 static bool asked_for_version(XLA_FFI_CallFrame *frame) {
