@@ -207,10 +207,14 @@ def forward(
     use for (the clean path where only the input is reconstructed, the unlabelled rows without a decoder) is not
     computed.
     """
+
+    def again(rows: Rows) -> Rows:
+        return rows if copies == 1 else jnp.tile(rows, (copies, 1))
+
     noise_labelled, noise_unlabelled = noise
     groups: list[tuple[Rows, Noise | None]] = [(x_labelled, noise_labelled)]
     if ladder.decoder:
-        groups.append((jnp.tile(x_unlabelled, (copies, 1)), noise_unlabelled))
+        groups.append((again(x_unlabelled), noise_unlabelled))
         if ladder.model.joint:
             groups = [_stacked(groups)]
         if ladder.model.reconstruction == "everywhere":
@@ -231,10 +235,10 @@ def forward(
     if ladder.model.reconstruction == "everywhere":
         clean = paths[2]
         layers = zip(z_hat, clean.z, clean.mu, clean.sigma, strict=True)
-        errors = [(z_hat_l.reshape(copies, *z.shape) - mu) / sigma - z for z_hat_l, z, mu, sigma in layers]
+        errors = [(z_hat_l - mu) / sigma - again(z) for z_hat_l, z, mu, sigma in layers]
     else:
         clean = None
-        errors = [z_hat[0].reshape(copies, *x_unlabelled.shape) - x_unlabelled]
+        errors = [z_hat[0] - again(x_unlabelled)]
     reconstruction = jnp.stack([jnp.mean(jnp.square(error)) for error in errors])
     total = cross_entropy + jnp.dot(recon_weights[: len(errors)], reconstruction)
     return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)
