@@ -22,7 +22,7 @@ from laddernet.options import say, whole_number, whole_numbers
 from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
-from laddernet.study.cli import RECIPE, TUNED
+from laddernet.study.cli import COPIES, RECIPE, TUNED
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 from laddernet.tuned import choice
 
@@ -119,9 +119,7 @@ def train(
     weight_decay: Annotated[
         float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
     ] = None,
-    copies: Annotated[
-        int | None, typer.Option(help="Of each unlabelled row in a step, each with its own noise. [default: recipe's]")
-    ] = None,
+    copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
     validation: Annotated[
         int | None,
         typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),

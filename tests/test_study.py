@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +21,11 @@ import sqlalchemy as sa
 from support import digits, laddernet
 
 from laddernet.errors import InputError
+from laddernet.settings import RECIPES
 from laddernet.study.cli import _asked
 from laddernet.study.driver import drive
 from laddernet.study.executors import Task
-from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan
+from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, shape
 from laddernet.study.status import Status, estimate
 from laddernet.study.store import Store
 from laddernet.study.worker import perform
@@ -281,8 +282,26 @@ def test_a_dry_run_follows_the_recipe_and_makes_nothing(tmp_path: Path) -> None:
     ended = laddernet(*asked, "--store", "s.db", "--dry-run", cwd=tmp_path)
     assert "2 models × 100 labels × 3 seeds = 6 runs" in ended.out
     assert [path.name for path in tmp_path.iterdir()] == ["a, b.py"]
-    what = _asked(preset("mnist-100"), None, None, None, "quick", None, "digits")
+    what = _asked(preset("mnist-100"), None, None, None, "quick", None, None, "digits")
     assert (what.recipe, what.epochs) == ("quick", 60)
+
+
+def test_the_demo_copies_no_row_and_other_studies_do_as_their_recipe_or_the_user_says() -> None:
+    def copies(what: Preset) -> set[int]:
+        return {config.copies for config in plan(digits(), replace(what, models=("linear",)), tuned=False).values()}
+
+    demo = preset("demo")
+    assert copies(_asked(demo, None, None, None, None, None, None, None)) == {1}
+    assert copies(_asked(demo, None, None, None, "quick", None, None, None)) == {RECIPES["quick"].copies}
+    assert copies(_asked(demo, None, None, None, None, None, 2, None)) == {2}
+    assert copies(replace(preset("paper"), labels=(100,))) == {1}
+
+
+def test_runs_that_differ_in_what_is_compiled_share_no_program() -> None:
+    config = next(iter(tiny().values()))
+    changes = ({"copies": 2}, {"batch_size": 7}, {"model": "gaussian"}, {"hidden": (8,)})
+    assert len({shape(config), *(shape(replace(config, **change)) for change in changes)}) == 1 + len(changes)
+    assert shape(config) == shape(replace(config, seed=9, noise=(0.1,) * 4, learning_rate=0.1, epochs=1))
 
 
 def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
@@ -298,6 +317,16 @@ def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
 def test_the_estimate_grows_with_what_is_left() -> None:
     few, many = (Status(tiny(batch_size=batch), []) for batch in (400, 100))
     assert 0 < estimate(few, (64, 8, 4, 10), 1198, 1, 1) < estimate(many, (64, 8, 4, 10), 100 * 1198, 1, 1)
+
+
+def test_the_estimate_counts_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laddernet.study.status._gflops", lambda: 1.0)
+    once, copied = (
+        Status({f: replace(c, copies=copies) for f, c in tiny(batch_size=100).items()}, []) for copies in (1, 3)
+    )
+    size = (784, 1000, 500, 10), 10**7, 1, 1
+    # 100 labelled rows, and 100 without a label of which each goes up clean and each copy up and down.
+    assert estimate(copied, *size) / estimate(once, *size) == pytest.approx((1 + 1 + 2 * 3) / (1 + 1 + 2), rel=0.01)
 
 
 def test_the_estimate_is_for_so_many_cores_and_without_what_failed(

@@ -40,6 +40,7 @@ RECIPE = (
     f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), or 'quick' "
     f"({RECIPES['quick'].epochs}, larger steps)."
 )
+COPIES = "Of each unlabelled row in a step, each with its own noise. [default: recipe's]"
 TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
 
 
@@ -53,6 +54,7 @@ def study(
     data_name: Annotated[str | None, typer.Option("--data", help="Data set: digits or mnist.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
+    copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
     validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
     tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
     out_folder: Annotated[
@@ -78,7 +80,7 @@ def study(
     if what == "status":
         _show_status(out_folder, store_name)
         return
-    asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
+    asked = _asked(preset(what), models, labels, seeds, recipe, epochs, copies, data_name)
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
     sizes = None if hidden is None else whole_numbers("hidden", hidden)
@@ -178,13 +180,14 @@ def _asked(
     seeds: int | None,
     recipe: str | None,
     epochs: int | None,
+    copies: int | None,
     data: str | None,
 ) -> Preset:
     if models is not None:  # as CSV: a file's name may have a comma, within quotes
         names = next(csv.reader([models], skipinitialspace=True))
         what = replace(what, models=tuple(find(name.strip()).id for name in names))
     if recipe is not None:
-        what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
+        what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs, copies=None)
     if labels is not None:
         counts: list[int | Literal["all"]] = [
             "all" if part.strip() == "all" else whole_number("labels", part) for part in labels.split(",")
@@ -196,6 +199,7 @@ def _asked(
         what,
         seeds=what.seeds if seeds is None else seeds,
         epochs=what.epochs if epochs is None else epochs,
+        copies=what.copies if copies is None else copies,
     )
 
 

@@ -118,7 +118,8 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, core
     weights = sum(a * b for a, b in pairwise(sizes))
     seconds = 0.0
     for config in left:
-        flop = 2 * weights * 3 * (2 * config.batch_size + config.labelled_batch_size + config.batch_size)
+        rows_up_and_down = config.labelled_batch_size + (1 + 2 * config.copies) * config.batch_size
+        flop = 2 * weights * 3 * rows_up_and_down
         steps = config.epochs * -(-(rows - config.validation) // config.batch_size)
         seconds += steps * (1.4 * flop / speed / 1e9 + 0.002)
     return (seconds + 10 * len({shape(config) for config in left})) / slots
