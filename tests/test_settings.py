@@ -38,11 +38,11 @@ def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_label
 def test_a_recipe_gives_what_was_not_asked_for() -> None:
     def shown(**asked: Any) -> tuple[float, ...]:
         config = configure(digits(), recipe="quick", tuned=False, **asked)
-        return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size
+        return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size, config.copies
 
-    assert shown() == (60, 42, 0.02, 200)
-    assert shown(epochs=10) == (10, 7, 0.02, 200)
-    assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, batch_size=7) == (9, 0, 0.1, 7)
+    assert shown() == (30, 21, 0.01, 100, 3)
+    assert shown(epochs=10) == (10, 7, 0.01, 100, 3)
+    assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, batch_size=7, copies=1) == (9, 0, 0.1, 7, 1)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "negative epochs": ({"epochs": -4}, "The number of epochs is -4"),
     "more decay than epochs": ({"decay_epochs": 5}, "5 decay epochs do not fit in 4; give 0 to 4."),
     "negative decay": ({"decay_epochs": -1}, "-1 decay epochs do not fit"),
-    "a recipe that does not exist": ({"recipe": "fast"}, "There is no recipe 'fast'; give one of paper, quick."),
+    "a recipe that does not exist": ({"recipe": "fast"}, "There is no recipe 'fast'; give one of paper, quick, small."),
     "a batch of no rows": ({"batch_size": 0}, "The batch size is 0"),
     "a labelled batch of no rows": ({"labelled_batch_size": 0}, "The labelled batch size is 0"),
     "a negative seed": ({"seed": -1}, "The seed is -1; it must be from 0 to 4294967295."),

@@ -21,11 +21,10 @@ import sqlalchemy as sa
 from support import digits, laddernet
 
 from laddernet.errors import InputError
-from laddernet.settings import RECIPES
 from laddernet.study.cli import _asked
 from laddernet.study.driver import drive
 from laddernet.study.executors import Task
-from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan, shape
+from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan, shape
 from laddernet.study.status import Status, estimate
 from laddernet.study.store import Store
 from laddernet.study.worker import perform
@@ -282,19 +281,8 @@ def test_a_dry_run_follows_the_recipe_and_makes_nothing(tmp_path: Path) -> None:
     ended = laddernet(*asked, "--store", "s.db", "--dry-run", cwd=tmp_path)
     assert "2 models × 100 labels × 3 seeds = 6 runs" in ended.out
     assert [path.name for path in tmp_path.iterdir()] == ["a, b.py"]
-    what = _asked(preset("mnist-100"), None, None, None, "quick", None, None, "digits")
-    assert (what.recipe, what.epochs) == ("quick", 60)
-
-
-def test_the_demo_copies_no_row_and_other_studies_do_as_their_recipe_or_the_user_says() -> None:
-    def copies(what: Preset) -> set[int]:
-        return {config.copies for config in plan(digits(), replace(what, models=("linear",)), tuned=False).values()}
-
-    demo = preset("demo")
-    assert copies(_asked(demo, None, None, None, None, None, None, None)) == {1}
-    assert copies(_asked(demo, None, None, None, "quick", None, None, None)) == {RECIPES["quick"].copies}
-    assert copies(_asked(demo, None, None, None, None, None, 2, None)) == {2}
-    assert copies(replace(preset("paper"), labels=(100,))) == {1}
+    what = _asked(preset("mnist-100"), None, None, None, "quick", None, "digits")
+    assert (what.recipe, what.epochs) == ("quick", 30)
 
 
 def test_runs_that_differ_in_what_is_compiled_share_no_program() -> None:
@@ -358,7 +346,7 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
         (("study", "papr"), "There is no preset 'papr'; give one of demo"),
         (("study", "--seeds", "0"), "A study of 0 seeds has no runs; give 1 or more."),
         (("study", "--jobs", "0"), "--jobs is 0; it must be 1 or more."),
-        (("study", "--recipe", "fast"), "There is no recipe 'fast'; give one of paper, quick."),
+        (("study", "--recipe", "fast"), "There is no recipe 'fast'; give one of paper, quick, small."),
         (("study", "--labels", "ten"), "--labels has 'ten' where a whole number should be"),
         (("study", "--models", "vanila"), "vanilla"),
         (("study", "--data", "cifar"), "cifar"),

@@ -37,8 +37,9 @@ _STORE = "Where runs are recorded: a file, or a postgresql:// address that sever
 _STORAGE = "With ray: a folder that all nodes share or an fsspec address, for the runs' files. [default: --out]"
 
 RECIPE = (
-    f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), or 'quick' "
-    f"({RECIPES['quick'].epochs}, larger steps)."
+    f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), 'quick' "
+    f"({RECIPES['quick'].epochs}, each row with several draws of noise), or 'small' ({RECIPES['small'].epochs}, for "
+    "data of a thousand rows)."
 )
 COPIES = "Of each unlabelled row in a step, each with its own noise. [default: recipe's]"
 TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
@@ -80,11 +81,19 @@ def study(
     if what == "status":
         _show_status(out_folder, store_name)
         return
-    asked = _asked(preset(what), models, labels, seeds, recipe, epochs, copies, data_name)
+    asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
     sizes = None if hidden is None else whole_numbers("hidden", hidden)
-    configs = plan(dataset, asked, hidden=sizes, batch_size=batch_size, validation=validation, tuned=choice(tuned))
+    configs = plan(
+        dataset,
+        asked,
+        hidden=sizes,
+        batch_size=batch_size,
+        copies=copies,
+        validation=validation,
+        tuned=choice(tuned),
+    )
 
     executor = choose_executor(
         executor_name, folder, jobs, address, cpus_per_run, gpus_per_run, storage, dry_run=dry_run
@@ -180,14 +189,13 @@ def _asked(
     seeds: int | None,
     recipe: str | None,
     epochs: int | None,
-    copies: int | None,
     data: str | None,
 ) -> Preset:
     if models is not None:  # as CSV: a file's name may have a comma, within quotes
         names = next(csv.reader([models], skipinitialspace=True))
         what = replace(what, models=tuple(find(name.strip()).id for name in names))
     if recipe is not None:
-        what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs, copies=None)
+        what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
     if labels is not None:
         counts: list[int | Literal["all"]] = [
             "all" if part.strip() == "all" else whole_number("labels", part) for part in labels.split(",")
@@ -199,7 +207,6 @@ def _asked(
         what,
         seeds=what.seeds if seeds is None else seeds,
         epochs=what.epochs if epochs is None else epochs,
-        copies=what.copies if copies is None else copies,
     )
 
 
