@@ -27,11 +27,15 @@ class Product(NamedTuple):
         return left, ((self.n, self.k) if self.transposed == "right" else (self.k, self.n))
 
 
-def of_step(sizes: Sequence[int], batch: int) -> list[Product]:
-    """Every product of a step with ``batch`` labelled and ``batch`` unlabelled rows, in no particular order."""
+def of_step(sizes: Sequence[int], batch: int, labelled: int | None = None, copies: int = 1) -> list[Product]:
+    """Every product of a step, in no particular order.
+
+    The step has ``batch`` unlabelled rows, each in so many noisy ``copies``, and ``labelled`` ones (None: as many).
+    """
+    labelled_rows, noisy = batch if labelled is None else labelled, copies * batch
     products = []
     for l, (below, above) in enumerate(pairwise(sizes)):
-        encoder, decoder = _of_layer(3 * batch, below, above), _of_layer(batch, above, below)
+        encoder, decoder = _of_layer(labelled_rows + noisy + batch, below, above), _of_layer(noisy, above, below)
         products += (encoder if l > 0 else encoder[:2]) + decoder
     return products
 
@@ -41,13 +45,13 @@ def _of_layer(rows: int, inputs: int, outputs: int) -> list[Product]:
     return [forward, Product(inputs, rows, outputs, "left"), Product(rows, outputs, inputs, "right")]
 
 
-def gflop(sizes: Sequence[int], batch: int) -> float:
+def gflop(sizes: Sequence[int], batch: int, labelled: int | None = None, copies: int = 1) -> float:
     """Floating-point operations of a step's products, in 10⁹.
 
-    >>> round(gflop(PAPER, 100), 2)
-    3.22
+    >>> round(gflop(PAPER, 100), 2), round(gflop(PAPER, 100, copies=3), 2)
+    (3.22, 6.59)
     """
-    return sum(2 * p.m * p.k * p.n for p in of_step(sizes, batch)) / 1e9
+    return sum(2 * p.m * p.k * p.n for p in of_step(sizes, batch, labelled, copies)) / 1e9
 
 
 def in_xla(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:

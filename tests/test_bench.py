@@ -4,13 +4,16 @@ import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import reference
+from support import digits
 
 from laddernet.machine import cores
+from laddernet.settings import configure
 
 CORES = "2 cores" if cores() > 1 else "1 core"
 BENCH = Path(__file__).parent.parent / "benchmarks" / "bench.py"
@@ -73,3 +76,26 @@ def test_rivals_are_checked_by_the_cost_that_the_equations_give(monkeypatch: pyt
     expected = reference.costs("vanilla", weights, x_labelled, y, x_unlabelled, *halves, *hyper)
     np.testing.assert_allclose(case["cost"], expected["total"], rtol=1e-4)
     assert {name: array.shape for name, array in case["gradient"].items()} == {n: a.shape for n, a in held.items()}
+
+
+def test_the_frontier_is_that_of_the_runs_in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH.parent)  # type: ignore[no-untyped-call]
+    frontier = importlib.import_module("frontier")
+    assert frontier.table(frontier.kept()) in (BENCH.parent.parent / "results" / "README.md").read_text()
+
+
+def test_a_line_of_the_frontier_is_the_mean_of_runs_that_differ_in_their_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH.parent)  # type: ignore[no-untyped-call]
+    frontier = importlib.import_module("frontier")
+    quick, tenth = (
+        configure(replace(digits().training_rows(), name="mnist"), recipe="quick", epochs=epochs, validation=0)
+        for epochs in (30, 3)
+    )
+    errors = {3: 1.3, 1: 1.0, 2: 1.3}
+    runs = [frontier.Run(replace(quick, seed=seed), error, 10.0, 1) for seed, error in errors.items()]
+    lines = frontier.table([*runs, frontier.Run(tenth, 9.0, 1.0, 2)]).splitlines()[2:]
+    assert (
+        "| **quick** | 30 | 0.01 | 100 × 3 | 0.05 | 18,000 | 119 | 10 (1) | 1.20 ± 0.10 % | 1: 1.00, 2: 1.30,"
+        in lines[0]
+    )
+    assert "|  | 3 | 0.01 | 100 × 3 | 0.05 | 1,800 | 12 | 1 (2) | 9.00 % | 0: 9.00 |" in lines[1]

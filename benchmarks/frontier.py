@@ -1,0 +1,95 @@
+"""Error against cost, from the folders of finished runs: python benchmarks/frontier.py > table.md
+
+Runs that differ in nothing but their seed are one line. FLOPs are those of the matrix products; seconds are the median
+of the runs' last attempts (all of a run that was never stopped), on as many cores as are named.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import NamedTuple
+
+from products import PAPER, gflop
+
+from laddernet.settings import RECIPES
+from laddernet.training import Config, steps_per_epoch
+
+RESULTS = Path(__file__).parent.parent / "results"
+ROWS = 60_000  # of MNIST's training set
+HEAD = ("model", "recipe", "epochs", "learning rate", "rows × copies", "decay of weights", "steps", "TFLOP", "seconds")
+
+
+class Run(NamedTuple):
+    """A finished run, from its folder."""
+
+    config: Config
+    error: float
+    seconds: float
+    cores: int
+
+    @classmethod
+    def read(cls, folder: Path) -> "Run":
+        config, result, environment = (
+            json.loads((folder / f"{name}.json").read_text()) for name in ("config", "result", "environment")
+        )
+        return cls(Config.from_json(config), result["test_error"], result["seconds"], environment["cores"])
+
+
+def kept() -> list[Run]:
+    """The finished runs of MNIST with 100 labels that are in the repository."""
+    return [Run.read(path.parent) for path in sorted(RESULTS.glob("mnist-100-*/**/result.json"))]
+
+
+def table(runs: Iterable[Run]) -> str:
+    """A line for each setting, by model and from the most operations to the fewest."""
+    settings: dict[Config, list[Run]] = defaultdict(list)
+    for run in runs:
+        settings[replace(run.config, seed=0)].append(run)
+    ordered = sorted(settings, key=lambda setting: (setting.model != "vanilla", setting.model, -_tflop(setting)))
+    lines = [_line(setting, sorted(settings[setting], key=lambda run: run.config.seed)) for setting in ordered]
+    head = (*HEAD, "test error ± SE", "by seed")
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
+
+
+def _line(setting: Config, runs: list[Run]) -> list[str]:
+    errors = [run.error for run in runs]
+    spread = f" ± {stdev(errors) / len(errors) ** 0.5:.2f}" if len(errors) > 1 else ""
+    cores = " or ".join(map(str, sorted({run.cores for run in runs})))
+    return [
+        f"`{setting.model}`" + (f", η = {setting.eta:g}" if "mlp" in setting.model else ""),
+        _recipe(setting),
+        str(setting.epochs),
+        f"{setting.learning_rate:g}",
+        f"{setting.batch_size} × {setting.copies}",
+        f"{setting.weight_decay:g}",
+        f"{_steps(setting):,}",
+        f"{_tflop(setting):.0f}",
+        f"{median(run.seconds for run in runs):,.0f} ({cores})",
+        f"{mean(errors):.2f}{spread} %",
+        ", ".join(f"{run.config.seed}: {run.error:.2f}" for run in runs),
+    ]
+
+
+def _recipe(setting: Config) -> str:
+    """The recipe that is followed, whatever the learning rate: that is a model's own."""
+
+    def followed(what: Config | object) -> list[object]:
+        return [getattr(what, name) for name in ("epochs", "batch_size", "weight_decay", "copies")]
+
+    return next((f"**{name}**" for name, recipe in RECIPES.items() if followed(recipe) == followed(setting)), "")
+
+
+def _steps(setting: Config) -> int:
+    return setting.epochs * steps_per_epoch(setting, ROWS - setting.validation)
+
+
+def _tflop(setting: Config) -> float:
+    work = gflop(PAPER, setting.batch_size, labelled=setting.labelled_batch_size, copies=setting.copies)
+    return _steps(setting) * work / 1000
+
+
+if __name__ == "__main__":
+    print(table(kept()))
