@@ -95,7 +95,7 @@ def test_a_line_of_the_frontier_is_the_mean_of_runs_that_differ_in_their_seed(mo
     runs = [frontier.Run(replace(quick, seed=seed), error, 10.0, 1) for seed, error in errors.items()]
     lines = frontier.table([*runs, frontier.Run(tenth, 9.0, 1.0, 2)]).splitlines()[2:]
     assert (
-        "| **quick** | 30 | 0.01 | 100 × 3 | 0.05 | 18,000 | 119 | 10 (1) | 1.20 ± 0.10 % | 1: 1.00, 2: 1.30,"
+        "| **quick** | 30 | 0.02 | 200 × 3 | 0.05 | 9,000 | 112 | 10 (1) | 1.20 ± 0.10 % | 1: 1.00, 2: 1.30,"
         in lines[0]
     )
-    assert "|  | 3 | 0.01 | 100 × 3 | 0.05 | 1,800 | 12 | 1 (2) | 9.00 % | 0: 9.00 |" in lines[1]
+    assert "|  | 3 | 0.02 | 200 × 3 | 0.05 | 900 | 11 | 1 (2) | 9.00 % | 0: 9.00 |" in lines[1]

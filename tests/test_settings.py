@@ -40,8 +40,8 @@ def test_a_recipe_gives_what_was_not_asked_for() -> None:
         config = configure(digits(), recipe="quick", tuned=False, **asked)
         return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size, config.copies
 
-    assert shown() == (30, 21, 0.01, 100, 3)
-    assert shown(epochs=10) == (10, 7, 0.01, 100, 3)
+    assert shown() == (30, 21, 0.02, 200, 3)
+    assert shown(epochs=10) == (10, 7, 0.02, 200, 3)
     assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, batch_size=7, copies=1) == (9, 0, 0.1, 7, 1)
 
 

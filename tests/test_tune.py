@@ -668,7 +668,7 @@ def test_a_tuned_learning_rate_is_for_the_recipe_it_was_tuned_with(tmp_path: Pat
     paper, quick = (configure(digits(), labels=100, recipe=recipe, tuned=file) for recipe in ("paper", "quick"))
     assert (paper.noise[0], paper.learning_rate) == (0.7, 0.002)
     assert (quick.noise[0], quick.learning_rate) == (0.7, 0.123)
-    assert configure(digits(), labels=100, recipe="quick", tuned=False).learning_rate == 0.01
+    assert configure(digits(), labels=100, recipe="quick", tuned=False).learning_rate == 0.02
 
 
 def test_tuned_values_are_for_their_number_of_labels_and_an_explicit_one_wins() -> None:
