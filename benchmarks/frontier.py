@@ -1,7 +1,8 @@
 """Error against cost, from the folders of finished runs: python benchmarks/frontier.py > table.md
 
 Runs that differ in nothing but their seed are one line. FLOPs are those of the matrix products; seconds are the median
-of the runs' last attempts (all of a run that was never stopped), on as many cores as are named.
+of the runs' last attempts (all of a run that was never stopped), on as many cores as are named. The difference is that
+to the paper's recipe for the same model, seed by seed.
 """
 
 import json
@@ -49,18 +50,24 @@ def table(runs: Iterable[Run]) -> str:
     for run in runs:
         settings[replace(run.config, seed=0)].append(run)
     ordered = sorted(settings, key=lambda setting: (setting.model != "vanilla", setting.model, -_tflop(setting)))
-    lines = [_line(setting, sorted(settings[setting], key=lambda run: run.config.seed)) for setting in ordered]
-    head = (*HEAD, "test error ± SE", "by seed")
+    papers = {setting.model: by_seed(settings[setting]) for setting in ordered if _recipe(setting) == "paper"}
+    lines = [_line(setting, settings[setting], papers.get(setting.model, {})) for setting in ordered]
+    head = (*HEAD, "test error ± SE", "by seed", "difference")
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
-def _line(setting: Config, runs: list[Run]) -> list[str]:
-    errors = [run.error for run in runs]
-    spread = f" ± {stdev(errors) / len(errors) ** 0.5:.2f}" if len(errors) > 1 else ""
+def by_seed(runs: list[Run]) -> dict[int, float]:
+    """The errors of the runs of a setting, in the order of their seeds."""
+    return dict(sorted((run.config.seed, run.error) for run in runs))
+
+
+def _line(setting: Config, runs: list[Run], paper: dict[int, float]) -> list[str]:
+    errors, recipe = by_seed(runs), _recipe(setting)
+    differences = [] if recipe == "paper" else [errors[seed] - paper[seed] for seed in errors if seed in paper]
     cores = " or ".join(map(str, sorted({run.cores for run in runs})))
     return [
         f"`{setting.model}`" + (f", η = {setting.eta:g}" if "mlp" in setting.model else ""),
-        _recipe(setting),
+        f"**{recipe}**" if recipe else "",
         str(setting.epochs),
         f"{setting.learning_rate:g}",
         f"{setting.batch_size} × {setting.copies}",
@@ -68,9 +75,18 @@ def _line(setting: Config, runs: list[Run]) -> list[str]:
         f"{_steps(setting):,}",
         f"{_tflop(setting):.0f}",
         f"{median(run.seconds for run in runs):,.0f} ({cores})",
-        f"{mean(errors):.2f}{spread} %",
-        ", ".join(f"{run.config.seed}: {run.error:.2f}" for run in runs),
+        _with_spread(list(errors.values())) + " %",
+        ", ".join(f"{seed}: {error:.2f}" for seed, error in errors.items()),
+        _with_spread(differences, sign="+"),
     ]
+
+
+def _with_spread(values: list[float], sign: str = "") -> str:
+    """The mean and, of two values or more, its standard error."""
+    if not values:
+        return ""
+    spread = f" ± {stdev(values) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""
+    return f"{mean(values):{sign}.2f}{spread}"
 
 
 def _recipe(setting: Config) -> str:
@@ -79,7 +95,7 @@ def _recipe(setting: Config) -> str:
     def followed(what: Config | object) -> list[object]:
         return [getattr(what, name) for name in ("epochs", "batch_size", "weight_decay", "copies")]
 
-    return next((f"**{name}**" for name, recipe in RECIPES.items() if followed(recipe) == followed(setting)), "")
+    return next((name for name, recipe in RECIPES.items() if followed(recipe) == followed(setting)), "")
 
 
 def _steps(setting: Config) -> int:

@@ -87,15 +87,16 @@ def test_the_frontier_is_that_of_the_runs_in_the_repository(monkeypatch: pytest.
 def test_a_line_of_the_frontier_is_the_mean_of_runs_that_differ_in_their_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCH.parent)  # type: ignore[no-untyped-call]
     frontier = importlib.import_module("frontier")
-    quick, tenth = (
-        configure(replace(digits().training_rows(), name="mnist"), recipe="quick", epochs=epochs, validation=0)
-        for epochs in (30, 3)
+    rows = replace(digits().training_rows(), name="mnist")
+    paper, quick, brief = (
+        configure(rows, recipe=recipe, epochs=epochs, validation=0)
+        for recipe, epochs in (("paper", None), ("quick", None), ("quick", 3))
     )
-    errors = {3: 1.3, 1: 1.0, 2: 1.3}
-    runs = [frontier.Run(replace(quick, seed=seed), error, 10.0, 1) for seed, error in errors.items()]
-    lines = frontier.table([*runs, frontier.Run(tenth, 9.0, 1.0, 2)]).splitlines()[2:]
-    assert (
-        "| **quick** | 30 | 0.02 | 200 × 3 | 0.05 | 9,000 | 112 | 10 (1) | 1.20 ± 0.10 % | 1: 1.00, 2: 1.30,"
-        in lines[0]
-    )
-    assert "|  | 3 | 0.02 | 200 × 3 | 0.05 | 900 | 11 | 1 (2) | 9.00 % | 0: 9.00 |" in lines[1]
+    errors = {paper: {1: 0.9, 2: 1.3, 3: 1.2}, quick: {3: 1.3, 1: 1.0, 2: 1.3}, brief: {0: 9.0}}
+    runs = [frontier.Run(replace(c, seed=s), e, 10.0, 1) for c, of in errors.items() for s, e in of.items()]
+    lines = [[cell.strip() for cell in line.split("|")[2:-1]] for line in frontier.table(runs).splitlines()[2:]]
+    assert [[name, epochs, *cost] for name, epochs, _, _, _, *cost in lines] == [
+        ["**paper**", "150", "90,000", "290", "10 (1)", "1.13 ± 0.12 %", "1: 0.90, 2: 1.30, 3: 1.20", ""],
+        ["**quick**", "30", "9,000", "112", "10 (1)", "1.20 ± 0.10 %", "1: 1.00, 2: 1.30, 3: 1.30", "+0.07 ± 0.03"],
+        ["", "3", "900", "11", "10 (1)", "9.00 %", "0: 9.00", ""],
+    ]
