@@ -50,19 +50,19 @@ def table(runs: Iterable[Run]) -> str:
     for run in runs:
         settings[replace(run.config, seed=0)].append(run)
     ordered = sorted(settings, key=lambda setting: (setting.model != "vanilla", setting.model, -_tflop(setting)))
-    papers = {setting.model: by_seed(settings[setting]) for setting in ordered if _recipe(setting) == "paper"}
+    papers = {setting.model: _by_seed(settings[setting]) for setting in ordered if _recipe(setting) == "paper"}
     lines = [_line(setting, settings[setting], papers.get(setting.model, {})) for setting in ordered]
     head = (*HEAD, "test error ± SE", "by seed", "difference")
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
-def by_seed(runs: list[Run]) -> dict[int, float]:
+def _by_seed(runs: list[Run]) -> dict[int, float]:
     """The errors of the runs of a setting, in the order of their seeds."""
     return dict(sorted((run.config.seed, run.error) for run in runs))
 
 
 def _line(setting: Config, runs: list[Run], paper: dict[int, float]) -> list[str]:
-    errors, recipe = by_seed(runs), _recipe(setting)
+    errors, recipe = _by_seed(runs), _recipe(setting)
     differences = [] if recipe == "paper" else [errors[seed] - paper[seed] for seed in errors if seed in paper]
     cores = " or ".join(map(str, sorted({run.cores for run in runs})))
     return [
