@@ -137,9 +137,10 @@ def weights_for_reference(ladder: Ladder) -> dict:
     return jax.tree.map(lambda a: np.asarray(a, np.float64), {"encoder": encoder, "decoder": decoder})
 
 
-def test_the_recorded_costs_are_the_means_over_an_epochs_steps_of_the_papers() -> None:
+@pytest.mark.parametrize("copies", [1, 3])
+def test_the_recorded_costs_are_the_means_over_an_epochs_steps_of_the_papers(copies: int) -> None:
     # A step of 1e-30 is lost in a float32 weight: all steps of the epoch are taken from the initial weights.
-    config = tiny_config(epochs=1, decay_epochs=0, learning_rate=1e-30)
+    config = tiny_config(epochs=1, decay_epochs=0, learning_rate=1e-30, copies=copies)
     data = tiny_data(config)
     done = train(config, data)
     weights = weights_for_reference(done.ladder)
@@ -152,17 +153,18 @@ def test_the_recorded_costs_are_the_means_over_an_epochs_steps_of_the_papers() -
     )
     keys = jax.random.split(jax.random.fold_in(noise_key, 0), STEPS)
     steps = []
+    drawn = {1: 400, 3: 800}[copies]  # of three copies the last has the first one's noise with the other sign
     for i, j, key in zip(labelled, unlabelled, keys, strict=True):
-        noise = [np.asarray(n) for n in draw_noise(find("vanilla"), done.ladder.sizes, 440, key=key)]
+        noise = [np.asarray(n) for n in draw_noise(find("vanilla"), done.ladder.sizes, 40 + drawn, key=key)]
         steps.append(
             reference.costs(
                 "vanilla",
                 weights,
                 data.x_labelled[i],
                 data.y_labelled[i],
-                data.x_unlabelled[j],
+                np.tile(data.x_unlabelled[j], (copies, 1)),
                 [n[:40] for n in noise],
-                [n[40:] for n in noise],
+                [n[40:] if copies == 1 else np.concatenate([n[40:], -n[40:440]]) for n in noise],
                 list(config.noise),
                 list(config.recon_weights),
             )
