@@ -267,7 +267,7 @@ def run_epoch(
             drawn_rows = batches[0] + -(-copies // 2) * batches[1]  # copies come in pairs that mirror each other
             noise = draw_noise(model, sizes, drawn_rows, key=key, wanted=jnp.any(noise_std > 0))
             labelled = [None if n is None else n[: batches[0]] for n in noise]
-            unlabelled = [None if n is None else _mirrored(n[batches[0] :], copies * batches[1]) for n in noise]
+            unlabelled = [None if n is None else mirrored(n[batches[0] :], copies * batches[1]) for n in noise]
 
         def cost(large: Ladder, small: Float[Array, " small"]) -> tuple[Array, Array]:
             done = forward(
@@ -300,11 +300,11 @@ def run_epoch(
     return state, costs, finite
 
 
-def _mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
+def mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
     """So many rows of noise: those that were drawn, then their negatives.
 
     Of a pair of noisy copies what is odd in the noise cancels, so that four copies of two pairs give a gradient as
-    precise as five that are independent would (docs/performance.md).
+    precise as five that are independent would (docs/training.md).
     """
     return noise if len(noise) == rows else jnp.concatenate([noise, -noise])[:rows]
 

@@ -1,0 +1,78 @@
+"""How precise a step's gradient is by the number of noisy copies: python benchmarks/gradient_noise.py > table.md
+
+A network that has learned for some epochs is differentiated many times, for other rows and other noise each time. The
+variance of a matrix's gradient with one copy of a row, over that with several, is how many times as many passes over
+the rows one copy would need to be as precise. No label of an unlabelled row, and no test row, is used.
+"""
+
+import argparse
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from laddernet import configure, load, train, training_data
+from laddernet.data import TrainingData
+from laddernet.ladder import Ladder, draw_noise, forward
+from laddernet.progress import progress_shown
+from laddernet.training import Config, keep_compiled_programs, mirrored, steps_per_epoch
+
+COPIES = (1, 2, 3, 4, 5)
+Variances = dict[str, float]  # of a matrix's gradient, by the matrix's name
+
+
+def variances(ladder: Ladder, config: Config, data: TrainingData, copies: int, mirror: bool, draws: int) -> Variances:
+    """The variance of each matrix's gradient, summed over its elements."""
+    labelled, batch = len(data.x_labelled), config.batch_size
+    drawn = -(-copies // 2) if mirror else copies
+
+    @jax.jit
+    @jax.grad
+    def gradient(ladder: Ladder, x: jax.Array, key: jax.Array) -> jax.Array:
+        noise = draw_noise(ladder.model, ladder.sizes, labelled + drawn * batch, key=key)
+        known = [None if n is None else n[:labelled] for n in noise]
+        unknown = [None if n is None else mirrored(n[labelled:], copies * batch) for n in noise]
+        x_labelled, y_labelled = jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled)
+        settings = jnp.asarray(config.noise), jnp.asarray(config.recon_weights)
+        return forward(ladder, x_labelled, y_labelled, x, (known, unknown), *settings, copies).total
+
+    rng = np.random.default_rng(config.seed)
+    seen: dict[str, list[np.ndarray]] = {}
+    for draw in range(draws):
+        rows = rng.choice(len(data.x_unlabelled), batch, replace=False)
+        found = gradient(ladder, data.x_unlabelled[rows], jax.random.key(draw))
+        for l, layer in enumerate(found.encoder, start=1):
+            seen.setdefault(f"W({l})", []).append(np.asarray(layer.W))
+        for l, layer in enumerate(found.decoder[:-1]):
+            seen.setdefault(f"V({l})", []).append(np.asarray(layer.V))
+    return {name: float(np.var(values, axis=0, ddof=1).sum()) for name, values in seen.items()}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--data", default="mnist")
+    options.add_argument("--model", default="vanilla")
+    options.add_argument("--epochs", type=int, default=5, help="of one copy, that the network has learned for")
+    options.add_argument("--draws", type=int, default=32, help="of rows and noise")
+    asked = options.parse_args()
+    keep_compiled_programs()
+    dataset = load(asked.data)
+    settings = {"labels": 100, "model": asked.model, "recipe": "quick", "copies": 1, "decay_epochs": 0, "seed": 101}
+    config = configure(dataset, epochs=asked.epochs, validation=0, **settings)
+    data = training_data(dataset, config.labels, config.validation, config.seed)
+    console = Console(stderr=True)
+    with progress_shown("epoch", config.epochs, steps_per_epoch(config, len(data.x_unlabelled)), console) as shown:
+        ladder = jax.tree.map(jnp.asarray, train(config, data, on_epoch=shown).ladder)
+    ways = [(copies, mirror) for copies, mirror in product(COPIES, (False, True)) if copies > 1 or not mirror]
+    found = {way: variances(ladder, config, data, *way, asked.draws) for way in ways}
+    one = found[1, False]
+    print(f"| copies | noise | {' | '.join(one)} |\n|{'---|' * (2 + len(one))}")
+    for (copies, mirror), by_matrix in found.items():
+        gains = " | ".join(f"{one[name] / variance:.2f}" for name, variance in by_matrix.items())
+        print(f"| {copies} | {'in mirrored pairs' if mirror else 'independent'} | {gains} |")
+
+
+if __name__ == "__main__":
+    main()
