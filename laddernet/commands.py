@@ -115,7 +115,10 @@ def train(
     ] = None,
     tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
-    labelled_batch_size: Annotated[int, typer.Option(help="Labelled rows of a step.")] = 100,
+    labelled_batch_size: Annotated[
+        int | None,
+        typer.Option(help="Labelled rows of a step; if there are fewer, each comes again. [default: recipe's]"),
+    ] = None,
     weight_decay: Annotated[
         float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
     ] = None,

@@ -39,8 +39,9 @@ class Recipe:
     decay: Fraction  # the share of the epochs, the last, over which the learning rate falls to zero
     learning_rate: float
     batch_size: int
+    labelled_batch_size: int = 100
     weight_decay: float = 0.0
-    copies: int = 1  # of each unlabelled row in a step, each with its own noise
+    copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
 
 
 # How the quick one was found, and what it costs: docs/training.md. The small one is for some thousand rows.
@@ -72,7 +73,7 @@ def configure(
     decay_epochs: int | None = None,
     learning_rate: float | None = None,
     batch_size: int | None = None,
-    labelled_batch_size: int = 100,
+    labelled_batch_size: int | None = None,
     weight_decay: float | None = None,
     copies: int | None = None,
     validation: int | None = None,
@@ -120,6 +121,7 @@ def configure(
     learning_rate = chosen["learning_rate"] if learning_rate is None else learning_rate
     epochs = followed.epochs if epochs is None else epochs
     batch_size = followed.batch_size if batch_size is None else batch_size
+    labelled_batch_size = followed.labelled_batch_size if labelled_batch_size is None else labelled_batch_size
     weight_decay = followed.weight_decay if weight_decay is None else weight_decay
     copies = followed.copies if copies is None else copies
     at_least_one = {

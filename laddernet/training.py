@@ -63,7 +63,7 @@ class Config:
     decay_epochs: int  # how many of them, the last, let the learning rate fall to zero
     learning_rate: float
     batch_size: int  # unlabelled rows of a step
-    labelled_batch_size: int
+    labelled_batch_size: int  # if there are fewer, a labelled row comes several times, each with its own noise
     seed: int
     weight_decay: float = 0.0  # share of W and V that a step takes away, as a multiple of its learning rate
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
@@ -132,7 +132,7 @@ def train(
         on_resume(history)
 
     rows = (jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled), jnp.asarray(data.x_unlabelled))
-    batches = (min(config.labelled_batch_size, len(rows[0])), min(config.batch_size, len(rows[2])))
+    batches = (config.labelled_batch_size, min(config.batch_size, len(rows[2])))
     steps = steps_per_epoch(config, len(rows[2]))
     hyper = [jnp.asarray(value, jnp.float32) for value in (config.noise, config.recon_weights, config.weight_decay)]
     schedule = learning_rate_schedule(config, steps)

@@ -145,17 +145,17 @@ def test_the_recorded_costs_are_the_means_over_an_epochs_steps_of_the_papers(cop
     done = train(config, data)
     weights = weights_for_reference(done.ladder)
     _, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
-    # 40 labelled rows are fewer than the labelled batch size of 100: each step takes all of them, once.
-    assert config.labelled_batch_size > len(data.x_labelled) == 40
+    # 40 labelled rows are fewer than the labelled batch size of 100: a step takes each of them twice or more.
+    assert config.labelled_batch_size == 100 > len(data.x_labelled) == 40
     labelled, unlabelled = (
         np.asarray(stream(jax.random.fold_in(order_key, group), n, STEPS * batch, 0, 0)).reshape(STEPS, batch)
-        for group, (n, batch) in enumerate([(40, 40), (len(data.x_unlabelled), 400)])
+        for group, (n, batch) in enumerate([(40, 100), (len(data.x_unlabelled), 400)])
     )
     keys = jax.random.split(jax.random.fold_in(noise_key, 0), STEPS)
     steps = []
     drawn = {1: 400, 3: 800}[copies]  # of three copies the last has the first one's noise with the other sign
     for i, j, key in zip(labelled, unlabelled, keys, strict=True):
-        noise = [np.asarray(n) for n in draw_noise(find("vanilla"), done.ladder.sizes, 40 + drawn, key=key)]
+        noise = [np.asarray(n) for n in draw_noise(find("vanilla"), done.ladder.sizes, 100 + drawn, key=key)]
         steps.append(
             reference.costs(
                 "vanilla",
@@ -163,8 +163,8 @@ def test_the_recorded_costs_are_the_means_over_an_epochs_steps_of_the_papers(cop
                 data.x_labelled[i],
                 data.y_labelled[i],
                 np.tile(data.x_unlabelled[j], (copies, 1)),
-                [n[:40] for n in noise],
-                [n[40:] if copies == 1 else np.concatenate([n[40:], -n[40:440]]) for n in noise],
+                [n[:100] for n in noise],
+                [n[100:] if copies == 1 else np.concatenate([n[100:], -n[100:500]]) for n in noise],
                 list(config.noise),
                 list(config.recon_weights),
             )
