@@ -20,7 +20,8 @@ from laddernet.training import Config, steps_per_epoch
 
 RESULTS = Path(__file__).parent.parent / "results"
 ROWS = 60_000  # of MNIST's training set
-HEAD = ("model", "recipe", "epochs", "learning rate", "rows × copies", "decay of weights", "steps", "TFLOP", "seconds")
+HEAD = ("model", "recipe", "epochs", "learning rate", "rows × copies", "labelled rows", "decay of weights")
+COST = ("steps", "TFLOP", "seconds")
 
 
 class Run(NamedTuple):
@@ -52,7 +53,7 @@ def table(runs: Iterable[Run]) -> str:
     ordered = sorted(settings, key=lambda setting: (setting.model != "vanilla", setting.model, -_tflop(setting)))
     papers = {setting.model: _by_seed(settings[setting]) for setting in ordered if _recipe(setting) == "paper"}
     lines = [_line(setting, settings[setting], papers.get(setting.model, {})) for setting in ordered]
-    head = (*HEAD, "test error ± SE", "by seed", "difference")
+    head = (*HEAD, *COST, "test error ± SE", "by seed", "difference")
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
 
 
@@ -71,6 +72,7 @@ def _line(setting: Config, runs: list[Run], paper: dict[int, float]) -> list[str
         str(setting.epochs),
         f"{setting.learning_rate:g}",
         f"{setting.batch_size} × {setting.copies}",
+        str(setting.labelled_batch_size),
         f"{setting.weight_decay:g}",
         f"{_steps(setting):,}",
         f"{_tflop(setting):.0f}",
@@ -93,7 +95,8 @@ def _recipe(setting: Config) -> str:
     """The recipe that is followed, whatever the learning rate: that is a model's own."""
 
     def followed(what: Config | object) -> list[object]:
-        return [getattr(what, name) for name in ("epochs", "batch_size", "weight_decay", "copies")]
+        names = ("epochs", "batch_size", "labelled_batch_size", "weight_decay", "copies")
+        return [getattr(what, name) for name in names]
 
     return next((name for name, recipe in RECIPES.items() if followed(recipe) == followed(setting)), "")
 

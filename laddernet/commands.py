@@ -22,7 +22,7 @@ from laddernet.options import say, whole_number, whole_numbers
 from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
-from laddernet.study.cli import COPIES, RECIPE, TUNED
+from laddernet.study.cli import COPIES, LABELLED_BATCH, RECIPE, TUNED
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 from laddernet.tuned import choice
 
@@ -115,10 +115,7 @@ def train(
     ] = None,
     tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
-    labelled_batch_size: Annotated[
-        int | None,
-        typer.Option(help="Labelled rows of a step; if there are fewer, each comes again. [default: recipe's]"),
-    ] = None,
+    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
     weight_decay: Annotated[
         float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
     ] = None,

@@ -47,7 +47,15 @@ class Recipe:
 # How the quick one was found, and what it costs: docs/training.md. The small one is for some thousand rows.
 RECIPES = {
     "paper": Recipe(150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
-    "quick": Recipe(30, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05, copies=3),
+    "quick": Recipe(
+        30,
+        decay=Fraction(7, 10),
+        learning_rate=0.02,
+        batch_size=200,
+        labelled_batch_size=400,
+        weight_decay=0.05,
+        copies=4,
+    ),
     "small": Recipe(60, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05),
 }
 

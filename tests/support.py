@@ -14,7 +14,7 @@ from laddernet.data import Dataset, TrainingData, load, training_data
 from laddernet.settings import configure
 from laddernet.training import Config, Trained
 
-# Fewer labels than the labelled batch size of 100, which 40 does not divide, and 1198 unlabelled rows, which 400 does not divide.
+# 40 labels and batches of 100 labelled rows, 1198 unlabelled rows and batches of 400: neither divides the other.
 SETTINGS: dict[str, Any] = {"labels": 40, "hidden": (8, 4), "batch_size": 400, "epochs": 4}
 OPTIONS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "4")
 STEPS = 3  # of an epoch

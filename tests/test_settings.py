@@ -38,11 +38,13 @@ def test_defaults_are_the_papers_schedule_and_the_published_values_for_100_label
 def test_a_recipe_gives_what_was_not_asked_for() -> None:
     def shown(**asked: Any) -> tuple[float, ...]:
         config = configure(digits(), recipe="quick", tuned=False, **asked)
-        return config.epochs, config.decay_epochs, config.learning_rate, config.batch_size, config.copies
+        rows = config.batch_size, config.copies, config.labelled_batch_size
+        return config.epochs, config.decay_epochs, config.learning_rate, *rows
 
-    assert shown() == (30, 21, 0.02, 200, 3)
-    assert shown(epochs=10) == (10, 7, 0.02, 200, 3)
-    assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, batch_size=7, copies=1) == (9, 0, 0.1, 7, 1)
+    assert shown() == (30, 21, 0.02, 200, 4, 400)
+    assert shown(epochs=10) == (10, 7, 0.02, 200, 4, 400)
+    asked = {"batch_size": 7, "copies": 1, "labelled_batch_size": 5}
+    assert shown(epochs=9, decay_epochs=0, learning_rate=0.1, **asked) == (9, 0, 0.1, 7, 1, 5)
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def test_a_dry_run_follows_the_recipe_and_makes_nothing(tmp_path: Path) -> None:
 
 def test_runs_that_differ_in_what_is_compiled_share_no_program() -> None:
     config = next(iter(tiny().values()))
-    changes = ({"copies": 2}, {"batch_size": 7}, {"model": "gaussian"}, {"hidden": (8,)})
+    changes = ({"copies": 2}, {"batch_size": 7}, {"labelled_batch_size": 7}, {"model": "gaussian"}, {"hidden": (8,)})
     assert len({shape(config), *(shape(replace(config, **change)) for change in changes)}) == 1 + len(changes)
     assert shape(config) == shape(replace(config, seed=9, noise=(0.1,) * 4, learning_rate=0.1, epochs=1))
 

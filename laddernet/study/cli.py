@@ -41,7 +41,8 @@ RECIPE = (
     f"({RECIPES['quick'].epochs}, each row with several draws of noise), or 'small' ({RECIPES['small'].epochs}, for "
     "data of a thousand rows)."
 )
-COPIES = "Of each unlabelled row in a step, each with its own noise. [default: recipe's]"
+LABELLED_BATCH = "Labelled rows of a step; where there are fewer, each comes again. [default: recipe's]"
+COPIES = "Of each unlabelled row in a step, in pairs with opposite noise. [default: recipe's]"
 TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
 
 
@@ -55,6 +56,7 @@ def study(
     data_name: Annotated[str | None, typer.Option("--data", help="Data set: digits or mnist.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
+    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
     copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
     validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
     tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
@@ -90,6 +92,7 @@ def study(
         asked,
         hidden=sizes,
         batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
         copies=copies,
         validation=validation,
         tuned=choice(tuned),

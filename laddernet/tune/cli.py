@@ -17,7 +17,7 @@ from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
 from laddernet.models import MODELS, find
 from laddernet.options import whole_numbers
-from laddernet.study.cli import COPIES, RECIPE, choose_executor
+from laddernet.study.cli import COPIES, LABELLED_BATCH, RECIPE, choose_executor
 from laddernet.study.driver import drive
 from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
@@ -60,6 +60,7 @@ def tune(
     ] = False,
     hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
+    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
     copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="The searches' folder. [default: tune-DATA]")] = None,
     store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
@@ -134,6 +135,7 @@ def tune(
             validation=validation,
             hidden=None if hidden is None else whole_numbers("hidden", hidden),
             batch_size=batch_size,
+            labelled_batch_size=labelled_batch_size,
             copies=copies,
         )
         for model in models

@@ -139,6 +139,7 @@ class Outcome:
             "validation_rows": config["validation"],
             "hidden": config["hidden"],
             "batch_size": config["batch_size"],
+            "labelled_batch_size": config["labelled_batch_size"],
             "copies": config.get("copies", 1),  # which searches of before there were copies do not say
             "date": self.date,
             "command": self.about["command"],
