@@ -1,12 +1,13 @@
-"""How precise a step's gradient is by the number of noisy copies: python benchmarks/gradient_noise.py > table.md
+"""How precise a step's gradient is by what it takes of each row: python benchmarks/gradient_noise.py > table.md
 
 A network that has learned for some epochs is differentiated many times, for other rows and other noise each time. The
-variance of a matrix's gradient with one copy of a row, over that with several, is how many times as many passes over
-the rows one copy would need to be as precise. No label of an unlabelled row, and no test row, is used.
+variance of a matrix's gradient with one noisy copy of each row, over that with several, is how many times as many
+passes over the rows one copy would need to be as precise. With 100 labels, 400 labelled rows are each of them four
+times. No label of an unlabelled row, and no test row, is used.
 """
 
 import argparse
-from itertools import product
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +20,34 @@ from laddernet.ladder import Ladder, draw_noise, forward
 from laddernet.progress import progress_shown
 from laddernet.training import Config, keep_compiled_programs, mirrored, steps_per_epoch
 
-COPIES = (1, 2, 3, 4, 5)
 Variances = dict[str, float]  # of a matrix's gradient, by the matrix's name
 
 
-def variances(ladder: Ladder, config: Config, data: TrainingData, copies: int, mirror: bool, draws: int) -> Variances:
+class Way(NamedTuple):
+    """What a step takes."""
+
+    copies: int
+    mirror: bool
+    labelled: int  # rows
+
+    def __str__(self) -> str:
+        noise = ", in mirrored pairs" if self.mirror else ", independent" if self.copies > 1 else ""
+        return f"{self.copies}{noise} | {self.labelled}"
+
+
+WAYS = [
+    *(Way(copies, mirror, 100) for copies in (1, 2, 3, 4, 5) for mirror in (False, True) if copies > 1 or not mirror),
+    *(Way(copies, copies > 1, labelled) for copies in (1, 2, 4) for labelled in (200, 400)),
+]
+
+
+def variances(ladder: Ladder, config: Config, data: TrainingData, way: Way, draws: int) -> Variances:
     """The variance of each matrix's gradient, summed over its elements."""
-    labelled, batch = len(data.x_labelled), config.batch_size
-    drawn = -(-copies // 2) if mirror else copies
+    copies, labelled, batch = way.copies, way.labelled, config.batch_size
+    drawn = -(-copies // 2) if way.mirror else copies
+    taken = np.arange(labelled) % len(data.x_labelled)
+    x_labelled, y_labelled = jnp.asarray(data.x_labelled[taken]), jnp.asarray(data.y_labelled[taken])
+    noise_std, recon_weights = jnp.asarray(config.noise), jnp.asarray(config.recon_weights)
 
     @jax.jit
     @jax.grad
@@ -34,9 +55,7 @@ def variances(ladder: Ladder, config: Config, data: TrainingData, copies: int, m
         noise = draw_noise(ladder.model, ladder.sizes, labelled + drawn * batch, key=key)
         known = [None if n is None else n[:labelled] for n in noise]
         unknown = [None if n is None else mirrored(n[labelled:], copies * batch) for n in noise]
-        x_labelled, y_labelled = jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled)
-        settings = jnp.asarray(config.noise), jnp.asarray(config.recon_weights)
-        return forward(ladder, x_labelled, y_labelled, x, (known, unknown), *settings, copies).total
+        return forward(ladder, x_labelled, y_labelled, x, (known, unknown), noise_std, recon_weights, copies).total
 
     rng = np.random.default_rng(config.seed)
     seen: dict[str, list[np.ndarray]] = {}
@@ -59,19 +78,16 @@ def main() -> None:
     asked = options.parse_args()
     keep_compiled_programs()
     dataset = load(asked.data)
-    settings = {"labels": 100, "model": asked.model, "recipe": "quick", "copies": 1, "decay_epochs": 0, "seed": 101}
+    settings = {"labels": 100, "model": asked.model, "recipe": "small", "decay_epochs": 0, "seed": 101}
     config = configure(dataset, epochs=asked.epochs, validation=0, **settings)
     data = training_data(dataset, config.labels, config.validation, config.seed)
     console = Console(stderr=True)
     with progress_shown("epoch", config.epochs, steps_per_epoch(config, len(data.x_unlabelled)), console) as shown:
         ladder = jax.tree.map(jnp.asarray, train(config, data, on_epoch=shown).ladder)
-    ways = [(copies, mirror) for copies, mirror in product(COPIES, (False, True)) if copies > 1 or not mirror]
-    found = {way: variances(ladder, config, data, *way, asked.draws) for way in ways}
-    one = found[1, False]
-    print(f"| copies | noise | {' | '.join(one)} |\n|{'---|' * (2 + len(one))}")
-    for (copies, mirror), by_matrix in found.items():
-        gains = " | ".join(f"{one[name] / variance:.2f}" for name, variance in by_matrix.items())
-        print(f"| {copies} | {'in mirrored pairs' if mirror else 'independent'} | {gains} |")
+    one, *others = [variances(ladder, config, data, way, asked.draws) for way in WAYS]
+    print(f"| copies | labelled rows | {' | '.join(one)} |\n|{'---|' * (2 + len(one))}")
+    for way, found in zip(WAYS, (one, *others), strict=True):
+        print(f"| {way} | {' | '.join(f'{one[name] / variance:.2f}' for name, variance in found.items())} |")
 
 
 if __name__ == "__main__":

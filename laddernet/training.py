@@ -303,8 +303,8 @@ def run_epoch(
 def mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
     """So many rows of noise: those that were drawn, then their negatives.
 
-    Of a pair of noisy copies what is odd in the noise cancels, so that four copies of two pairs give a gradient as
-    precise as five that are independent would (docs/training.md).
+    Of a pair of noisy copies what is odd in the noise cancels, so that the four of two pairs give a gradient about as
+    precise as five independent ones (benchmarks/gradient_noise.py).
     """
     return noise if len(noise) == rows else jnp.concatenate([noise, -noise])[:rows]
 
