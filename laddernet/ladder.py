@@ -279,13 +279,3 @@ def statistics(encoder: Sequence[EncoderLayer], x: Rows, *, block: int = 10_000)
 def _block_statistics(encoder: Sequence[EncoderLayer], x: Rows) -> tuple[tuple[PerUnit, ...], tuple[PerUnit, ...]]:
     (clean,) = encode(encoder, [(x, None)], jnp.zeros(len(encoder) + 1))
     return tuple(clean.mu[1:]), tuple(clean.sigma[1:])
-
-
-def predict_logits(encoder: Sequence[EncoderLayer], known: Statistics, x: Rows) -> Rows:
-    """The clean path's logits, normalised with known statistics: a row's result is its own affair."""
-    h = x
-    for l, (layer, mu, sigma) in enumerate(zip(encoder, known.mu, known.sigma, strict=True), start=1):
-        h = layer.gamma * ((h @ layer.W - mu) / sigma + layer.beta)
-        if l < len(encoder):
-            h = jax.nn.relu(h)
-    return h

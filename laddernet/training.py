@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,11 @@ from laddernet.ladder import (
     Statistics,
     draw_noise,
     forward,
-    predict_logits,
     statistics,
 )
 from laddernet.machine import cores, return_free_memory
 from laddernet.models import Model, find
+from laddernet.network import Network, Scaling, fold
 from laddernet.noise import permutations
 from laddernet.optimiser import Learning, Step
 
@@ -89,9 +89,18 @@ class Trained:
     statistics: Statistics
     history: list[Record]
 
+    @cached_property
+    def network(self) -> Network:
+        """The clean path with these statistics folded in, for rows in NumPy: a row's result is its own affair."""
+        layers, known = self.ladder.encoder, self.statistics
+        parts = [[getattr(layer, name) for layer in layers] for name in ("W", "gamma", "beta")]
+        unscaled = Scaling(shift=np.zeros(1), factor=np.ones(1, np.float32))
+        return fold(unscaled, *([np.asarray(array) for array in part] for part in (*parts, known.mu, known.sigma)))
+
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
         """The most probable class of each row."""
-        return np.asarray(_predict(self.ladder, self.statistics, jnp.asarray(x)))
+        classes: np.ndarray = self.network.logits(np.asarray(x)).argmax(axis=1)
+        return classes
 
     def error(self, x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> float:
         """The share of rows that are classified wrongly, in per cent."""
@@ -136,11 +145,11 @@ def train(
     steps = steps_per_epoch(config, len(rows[2]))
     hyper = [jnp.asarray(value, jnp.float32) for value in (config.noise, config.recon_weights, config.weight_decay)]
     schedule = learning_rate_schedule(config, steps)
-    watched: dict[str, tuple[Any, Any]] = {}
+    watched: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     if len(data.y_validation):
-        watched["validation_error"] = (jnp.asarray(data.x_validation), data.y_validation)
+        watched["validation_error"] = (data.x_validation, data.y_validation)
     if monitor is not None:
-        watched["test_error"] = (jnp.asarray(monitor[0]), monitor[1])
+        watched["test_error"] = monitor
     # A model without a decoder learns from labelled rows only, and so does its normalisation.
     x_seen = rows[2] if model.combinator else rows[0]
 
@@ -161,9 +170,8 @@ def train(
         record = {"epoch": epoch, "learning_rate": float(rates[-1]), **means}
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
             ladder = ladder_of(state)
-            known = _statistics(ladder, x_seen)
-            for name, (x, y) in watched.items():
-                record[name] = error_rate(np.asarray(_predict(ladder, known, x)), y)
+            now = Trained(ladder, _statistics(ladder, x_seen), history)
+            record |= {name: now.error(x, y) for name, (x, y) in watched.items()}
         history.append(record)
         due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
         if folder is not None and due:
@@ -383,11 +391,6 @@ def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: i
 @jax.jit
 def _statistics(ladder: Ladder, x: Float[Array, "rows features"]) -> Statistics:
     return statistics(ladder.encoder, x)
-
-
-@jax.jit
-def _predict(ladder: Ladder, known: Statistics, x: Float[Array, "rows features"]) -> Int[Array, " rows"]:
-    return jnp.argmax(predict_logits(ladder.encoder, known, x), axis=1)
 
 
 # --- Around them ----------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_combinators import assert_drawn_from_a_normal_distribution, in_reference_names
 
-from laddernet.ladder import Ladder, Pass, Path, decode, draw_noise, forward, predict_logits, statistics
+from laddernet.ladder import Ladder, Pass, Path, decode, draw_noise, forward, statistics
 from laddernet.models import MODELS, Model
+from laddernet.training import Trained
 
 # JAX compiles every operation anew for every shape, which is what these tests wait for. So they run eagerly
 # and share few shapes: 4 or 6 rows, 3 or 5 units.
@@ -221,9 +222,10 @@ def test_predictions_with_the_training_sets_statistics_are_those_of_the_referenc
     rng = np.random.default_rng(seed)
     ladder = random_ladder(MODELS["baseline"], SHALLOW, rng)
     x_train, x = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
-    logits = predict_logits(ladder.encoder, compiled_statistics(ladder.encoder, x_train), x)
+    trained = Trained(ladder, compiled_statistics(ladder.encoder, x_train), [])
     expected = reference.predict(weights_for_reference(ladder), x, x_train)
-    np.testing.assert_allclose(jax.nn.softmax(logits), expected, rtol=1e-8)
+    # Rows and logits are float32 there, whatever the weights are.
+    np.testing.assert_allclose(jax.nn.softmax(trained.network.logits(x)), expected, rtol=1e-5)
 
 
 def test_statistics_in_blocks_are_at_the_first_layer_those_of_all_rows() -> None:
@@ -399,11 +401,12 @@ def test_a_prediction_does_not_depend_on_the_rows_beside_it(rows: int, seed: int
     with jax.enable_x64(False):
         ladder = random_ladder(MODELS["baseline"], (64, 50, 50, 10), rng)
         known = compiled_statistics(ladder.encoder, jnp.asarray(rng.normal(size=(100, 64))))
-        x = jnp.asarray(rng.normal(size=(rows, 64)))
-        i = int(rng.integers(rows))
-        (alone,) = predict_logits(ladder.encoder, known, x[i : i + 1])
-        together = predict_logits(ladder.encoder, known, x)[i]
-    assert alone.dtype == jnp.float32
+    network = Trained(ladder, known, []).network
+    x = rng.normal(size=(rows, 64))
+    i = int(rng.integers(rows))
+    (alone,) = network.logits(x[i : i + 1])
+    together = network.logits(x)[i]
+    assert all(array.dtype == np.float32 for array in (alone, *network.weights, *network.biases))
     # A matrix product of another shape may add in another order: equal to within float32's rounding of a sum.
     np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-5)
 

@@ -45,7 +45,7 @@ def train_until(epoch: int, config: Config, folder: Path, **options: Any) -> Non
 
 
 def test_epochs_seeds_settings_and_a_resumed_run_share_one_compiled_program(tmp_path: Path) -> None:
-    programs = (training.run_epoch, training.initial_state, training._statistics, training._predict)
+    programs = (training.run_epoch, training.initial_state, training._statistics)
     trained()
     compiled = [program._cache_size() for program in programs]
     for change in (
