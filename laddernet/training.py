@@ -104,7 +104,7 @@ class Trained:
 
     def error(self, x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> float:
         """The share of rows that are classified wrongly, in per cent."""
-        return error_rate(self.predict(x), y)
+        return 100 * float(np.mean(self.predict(x) != np.asarray(y)))  # NumPy's y: JAX's mean would be a float32
 
 
 def train(
@@ -200,15 +200,6 @@ def learning_rate_schedule(config: Config, steps: int) -> optax.Schedule:
     constant = (config.epochs - config.decay_epochs) * steps
     falling = optax.linear_schedule(config.learning_rate, 0.0, config.decay_epochs * steps)
     return optax.join_schedules([optax.constant_schedule(config.learning_rate), falling], [constant])
-
-
-def error_rate(predicted: np.ndarray, y: np.ndarray) -> float:
-    """The share of rows that are classified wrongly, in per cent.
-
-    >>> error_rate(np.array([0, 1, 1, 1]), np.array([0, 1, 2, 1]))
-    25.0
-    """
-    return 100 * float(np.mean(predicted != y))
 
 
 # --- The compiled programs ------------------------------------------------------------------------------------

@@ -275,6 +275,9 @@ def test_the_last_recorded_errors_are_those_of_the_trained_network() -> None:
     done, data = trained(), tiny_data(tiny_config())
     assert done.history[-1]["validation_error"] == done.error(data.x_validation, data.y_validation)
     assert done.history[-1]["test_error"] == done.error(digits().x_test, digits().y_test)
+    there = training.on_device(data)
+    wrong = np.sum(done.predict(data.x_validation) != data.y_validation)
+    assert done.error(there.x_validation, there.y_validation) == 100 * (wrong / len(data.y_validation))
 
 
 def test_errors_are_measured_every_so_many_epochs_and_after_the_last() -> None:
