@@ -1,8 +1,8 @@
 """Where a step's time goes: python benchmarks/breakdown.py [MODEL] [--cores N] [--top N].
 
 XLA's own profiler says how long each operation of the compiled epoch ran; the scopes that laddernet names (noise,
-normalise, activation, combinator, optimiser) say what it was for. On one core the parts add up to the step. On several
-they run side by side, so that they add up to more.
+normalise, activation, combinator, reconstruction, optimiser) say what it was for. On one core the parts add up to the
+step. On several they run side by side, so that they add up to more.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-PARTS = ("noise", "normalise", "activation", "combinator", "optimiser")
+PARTS = ("noise", "normalise", "activation", "combinator", "reconstruction", "optimiser")
 STEPS = 50
 
 

@@ -14,7 +14,7 @@ from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jaxtyping import Array, Float
 
 from laddernet import native
-from laddernet.native import MOST_GROUPS
+from laddernet.native import MOST_GROUPS, Compared
 from laddernet.network import EPSILON
 
 Rows = Float[Array, "rows units"]
@@ -150,6 +150,40 @@ def _normalise_backward(_: tuple[int, ...], kept: tuple[Any, ...], d: _Outputs) 
 
 
 _normalise.defvjp(_normalise_forward, _normalise_backward, symbolic_zeros=True)
+
+
+def mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
+    """Of each layer, of which there are ẑ, z, and μ with σ, the mean square of (ẑ − μ) / σ − z.
+
+    ẑ may be that of several copies of the rows, one below the other. Without μ and σ, as at the input, they are 0 and
+    1, and nothing is learned from z.
+    """
+    if native.suits(*jax.tree.leaves(layers)):
+        return _mean_squares(layers)
+    means = []
+    for z_hat, z, scale in layers:
+        wanted = jnp.tile(z, (len(z_hat) // len(z), 1))
+        off = z_hat - jax.lax.stop_gradient(wanted) if scale is None else (z_hat - scale[0]) / scale[1] - wanted
+        means.append(jnp.mean(jnp.square(off)))
+    return jnp.stack(means)
+
+
+@jax.custom_vjp
+@jax.named_scope("reconstruction")
+def _mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
+    return native.mean_squares(layers)
+
+
+def _mean_squares_forward(layers: list[Compared]) -> tuple[Float[Array, " layers"], list[Compared]]:
+    return _mean_squares(layers), layers
+
+
+@jax.named_scope("reconstruction")
+def _mean_squares_gradient(layers: list[Compared], d: Float[Array, " layers"]) -> tuple[list[Any]]:
+    return (native.mean_squares_gradient(layers, d),)
+
+
+_mean_squares.defvjp(_mean_squares_forward, _mean_squares_gradient)
 
 
 Weights = tuple[Float[Array, "inputs outputs units"], ...]  # of each layer of the MLPs

@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
 from laddernet.fusing import combine
-from laddernet.kernels import Rows, normalise
+from laddernet.kernels import Rows, mean_squares, normalise
 from laddernet.models import Model
 from laddernet.noise import normal, normal_pairs
 
@@ -207,14 +207,10 @@ def forward(
     use for (the clean path where only the input is reconstructed, the unlabelled rows without a decoder) is not
     computed.
     """
-
-    def again(rows: Rows) -> Rows:
-        return rows if copies == 1 else jnp.tile(rows, (copies, 1))
-
     noise_labelled, noise_unlabelled = noise
     groups: list[tuple[Rows, Noise | None]] = [(x_labelled, noise_labelled)]
     if ladder.decoder:
-        groups.append((again(x_unlabelled), noise_unlabelled))
+        groups.append((jnp.tile(x_unlabelled, (copies, 1)), noise_unlabelled))
         if ladder.model.joint:
             groups = [_stacked(groups)]
         if ladder.model.reconstruction == "everywhere":
@@ -234,13 +230,12 @@ def forward(
     u, z_hat = decode(ladder.decoder, noisy.z, noisy.y)
     if ladder.model.reconstruction == "everywhere":
         clean = paths[2]
-        layers = zip(z_hat, clean.z, clean.mu, clean.sigma, strict=True)
-        errors = [(z_hat_l - mu) / sigma - again(z) for z_hat_l, z, mu, sigma in layers]
+        scales = [None, *zip(clean.mu[1:], clean.sigma[1:], strict=True)]
+        reconstruction = mean_squares(list(zip(z_hat, clean.z, scales, strict=True)))
     else:
         clean = None
-        errors = [z_hat[0] - again(x_unlabelled)]
-    reconstruction = jnp.stack([jnp.mean(jnp.square(error)) for error in errors])
-    total = cross_entropy + jnp.dot(recon_weights[: len(errors)], reconstruction)
+        reconstruction = mean_squares([(z_hat[0], x_unlabelled, None)])
+    total = cross_entropy + jnp.dot(recon_weights[: len(reconstruction)], reconstruction)
     return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)
 
 

@@ -376,7 +376,6 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
 }
 
 #define IN_BLOCKS(do_columns)                                                 \
-  const Layer *l = what;                                                     \
   num j = block * BLOCK, end = least(j + BLOCK, l->columns);                 \
   if (j + BLOCK == end) {                                                    \
     do_columns(l, j, SIDE, LANES);                                              \
@@ -385,8 +384,90 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
     if (j < end) do_columns(l, j, 1, end - j);                                  \
   }
 
-static void normalise_block(const void *what, num block) { IN_BLOCKS(normalise_columns) }
-static void normalise_gradient_block(const void *what, num block) { IN_BLOCKS(normalise_gradient_columns) }
+static void normalise_block(const void *what, num block) {
+  const Layer *l = what;
+  IN_BLOCKS(normalise_columns)
+}
+
+static void normalise_gradient_block(const void *what, num block) {
+  const Layer *l = what;
+  IN_BLOCKS(normalise_gradient_columns)
+}
+
+// --- How far reconstructions are off -------------------------------------------------------------------------
+
+// What a layer has: ẑ of one or more copies of the rows, one below the other, and z of the rows. Without μ and σ they
+// are 0 and 1, and z is not to be learned from.
+typedef struct {
+  const float *z_hat, *z, *mu, *sigma;
+  float *squares;  // the sum of each column
+  float *d_z_hat, *d_z, *d_mu, *d_sigma;
+  num rows, copies, columns;
+  float d;  // the cost's derivative by a square
+} Compared;
+
+INLINE void squares_of_columns(const Compared *l, num j, int side, int n) {
+  vec mu[SIDE] = {0}, inverse[SIDE], sum[SIDE] = {0};
+  EACH(s, side) inverse[s] = (vec){0} + 1;
+  if (l->mu != NULL) {
+    EACH(s, side) mu[s] = load_first(l->mu + j + s * LANES, n);
+    EACH(s, side) inverse[s] = 1 / load_first(l->sigma + j + s * LANES, n);
+  }
+  for (num i = 0; i < l->rows; i++) {
+    for (num copy = 0; copy < l->copies; copy++) {
+      const float *z_hat = l->z_hat + (copy * l->rows + i) * l->columns + j, *z = l->z + i * l->columns + j;
+      EACH(s, side) {
+        vec off = (load_first(z_hat + s * LANES, n) - mu[s]) * inverse[s] - load_first(z + s * LANES, n);
+        sum[s] += off * off;
+      }
+    }
+  }
+  EACH(s, side) store_first(l->squares + j + s * LANES, sum[s], n);
+}
+
+INLINE void squares_gradient_columns(const Compared *l, num j, int side, int n) {
+  vec mu[SIDE] = {0}, inverse[SIDE], d_mu[SIDE] = {0}, d_sigma[SIDE] = {0};
+  EACH(s, side) inverse[s] = (vec){0} + 1;
+  if (l->mu != NULL) {
+    EACH(s, side) mu[s] = load_first(l->mu + j + s * LANES, n);
+    EACH(s, side) inverse[s] = 1 / load_first(l->sigma + j + s * LANES, n);
+  }
+  for (num i = 0; i < l->rows; i++) {
+    vec d_z[SIDE] = {0};
+    for (num copy = 0; copy < l->copies; copy++) {
+      num at = (copy * l->rows + i) * l->columns + j;
+      EACH(s, side) {
+        vec normal = (load_first(l->z_hat + at + s * LANES, n) - mu[s]) * inverse[s];
+        vec d = 2 * l->d * (normal - load_first(l->z + i * l->columns + j + s * LANES, n)), d_z_hat = d * inverse[s];
+        d_z[s] -= d;
+        d_mu[s] -= d_z_hat;
+        d_sigma[s] -= d_z_hat * normal;
+        store_first(l->d_z_hat + at + s * LANES, d_z_hat, n);
+      }
+    }
+    if (l->mu != NULL) EACH(s, side) store_first(l->d_z + i * l->columns + j + s * LANES, d_z[s], n);
+  }
+  if (l->mu != NULL) {
+    EACH(s, side) store_first(l->d_mu + j + s * LANES, d_mu[s], n);
+    EACH(s, side) store_first(l->d_sigma + j + s * LANES, d_sigma[s], n);
+  }
+}
+
+// The layer that a block of columns is of.
+static const Compared *layer_of(const Compared *l, num *block) {
+  while (*block >= (l->columns + BLOCK - 1) / BLOCK) *block -= (l++->columns + BLOCK - 1) / BLOCK;
+  return l;
+}
+
+static void squares_block(const void *what, num block) {
+  const Compared *l = layer_of(what, &block);
+  IN_BLOCKS(squares_of_columns)
+}
+
+static void squares_gradient_block(const void *what, num block) {
+  const Compared *l = layer_of(what, &block);
+  IN_BLOCKS(squares_gradient_columns)
+}
 
 // --- What XLA calls ------------------------------------------------------------------------------------------
 
@@ -487,5 +568,63 @@ XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
   }
   num blocks = (l.columns + BLOCK - 1) / BLOCK;
   share(frame, blocks, is_long(10 * rows * l.columns), normalise_gradient_block, &l);
+  return NULL;
+}
+
+// Of each layer ẑ, z, μ and σ.
+static Compared compared(XLA_FFI_CallFrame *frame, int first) {
+  num rows = length(frame, first + 1, 0);
+  return (Compared){.z_hat = argument(frame, first),
+                    .z = argument(frame, first + 1),
+                    .mu = argument(frame, first + 2),
+                    .sigma = argument(frame, first + 3),
+                    .rows = rows,
+                    .copies = length(frame, first, 0) / rows,
+                    .columns = length(frame, first, 1)};
+}
+
+XLA_FFI_Error *mean_squares(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  num layers = frame->args.size / 4, blocks = 0, columns = 0, numbers = 0;
+  for (num l = 0; l < layers; l++) columns += length(frame, 4 * l, 1);
+  Compared *all = malloc(layers * sizeof *all + columns * sizeof(float));
+  if (all == NULL) return out_of_memory(frame);
+  float *squares = (float *)(all + layers);
+  for (num l = 0; l < layers; l++) {
+    all[l] = compared(frame, 4 * l);
+    all[l].squares = squares;
+    squares += all[l].columns;
+    blocks += (all[l].columns + BLOCK - 1) / BLOCK;
+    numbers += all[l].copies * all[l].rows * all[l].columns;
+  }
+  share(frame, blocks, is_long(5 * numbers), squares_block, all);
+  for (num l = 0; l < layers; l++) {
+    double sum = 0;
+    for (num j = 0; j < all[l].columns; j++) sum += all[l].squares[j];
+    result(frame, 0)[l] = sum / ((double)all[l].copies * all[l].rows * all[l].columns);
+  }
+  free(all);
+  return NULL;
+}
+
+// The derivatives by ẑ, z, μ and σ of each layer, of the cost's derivatives by the means, which come last.
+XLA_FFI_Error *mean_squares_gradient(XLA_FFI_CallFrame *frame) {
+  if (asked_for_version(frame)) return NULL;
+  num layers = frame->args.size / 4, blocks = 0, numbers = 0;
+  Compared *all = malloc(layers * sizeof *all);
+  if (all == NULL) return out_of_memory(frame);
+  for (num l = 0; l < layers; l++) {
+    all[l] = compared(frame, 4 * l);
+    all[l].d_z_hat = result(frame, 4 * l);
+    all[l].d_z = result(frame, 4 * l + 1);
+    all[l].d_mu = result(frame, 4 * l + 2);
+    all[l].d_sigma = result(frame, 4 * l + 3);
+    num of_layer = all[l].copies * all[l].rows * all[l].columns;
+    all[l].d = argument(frame, 4 * layers)[l] / of_layer;
+    blocks += (all[l].columns + BLOCK - 1) / BLOCK;
+    numbers += of_layer;
+  }
+  share(frame, blocks, is_long(10 * numbers), squares_gradient_block, all);
+  free(all);
   return NULL;
 }

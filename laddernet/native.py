@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,11 +29,20 @@ from laddernet.files import cache_folder, write_atomic
 
 Matrix = Float[Array, "rows columns"]
 Vector = Float[Array, " columns"]
+Compared = tuple[Matrix, Matrix, tuple[Vector, Vector] | None]  # ẑ, z, and μ with σ, of a layer
 
 FOLDER = Path(__file__).parent
 MOST_GROUPS = 8  # as in native.c
 _PATIENCE = 60  # seconds for a compiler
-_FUNCTIONS = ("product", "product_transposed", "update", "normalise", "normalise_gradient")
+_FUNCTIONS = (
+    "product",
+    "product_transposed",
+    "update",
+    "normalise",
+    "normalise_gradient",
+    "mean_squares",
+    "mean_squares_gradient",
+)
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 
 
@@ -171,6 +181,33 @@ def normalise_gradient(
         "normalise_gradient", [(sum(len(z) for z, *_ in groups), n), scale_shape, scale_shape], *arrays
     )
     return d_a, (None if d_h is None else (d_gamma, d_beta))
+
+
+def mean_squares(layers: Sequence[Compared]) -> Float[Array, " layers"]:
+    """Of each layer the mean square of (ẑ − μ) / σ − z: see :func:`laddernet.kernels.mean_squares`."""
+    for z_hat, z, *_ in layers:
+        if z_hat.shape[1] != z.shape[1] or len(z_hat) % len(z) != 0:
+            raise ValueError(f"Rows of shape {z_hat.shape} are not those of copies of rows of shape {z.shape}.")
+    (means,) = _call("mean_squares", [(len(layers),)], *_compared(layers))
+    return means
+
+
+def mean_squares_gradient(layers: Sequence[Compared], d: Float[Array, " layers"]) -> list[Any]:
+    """The derivatives of the cost with respect to each layer's ẑ, z, μ and σ; to ẑ alone where there is no μ and σ."""
+    shapes: list[tuple[int, ...]] = []
+    for z_hat, z, scale in layers:
+        n = z.shape[1]
+        shapes += [z_hat.shape, *([(0, n), (0,), (0,)] if scale is None else [z.shape, (n,), (n,)])]
+    derivatives = iter(_call("mean_squares_gradient", shapes, *_compared(layers), d))
+    by_layer = zip(layers, *[derivatives] * 4, strict=True)
+    return [
+        (d_z_hat, None, None) if scale is None else (d_z_hat, d_z, (d_mu, d_sigma))
+        for (_, _, scale), d_z_hat, d_z, d_mu, d_sigma in by_layer
+    ]
+
+
+def _compared(layers: Sequence[Compared]) -> list[Array]:
+    return [array for z_hat, z, scale in layers for array in (z_hat, z, *_given(scale or (None, None), (0,)))]
 
 
 def float32(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laddernet import native
-from laddernet.kernels import Normalised, normalise
+from laddernet.kernels import Normalised, mean_squares, normalise
 from laddernet.network import EPSILON
 from laddernet.optimiser import BETA1, BETA2, Learning, Step
 from laddernet.optimiser import EPSILON as ADAM_EPSILON
@@ -99,6 +99,34 @@ def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tupl
         assert one.dtype == np.float32
         assert other.dtype == np.float64
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("units", [(1,), (5, 16, 33), (130, 64)])
+def test_how_far_reconstructions_are_off_and_its_derivatives(units: tuple[int, ...], copies: int) -> None:
+    """Compared with NumPy, and with the same function in float64, for which there is no machine code."""
+    layers = [
+        (normal(7 * copies, n), normal(7, n, seed=1), (normal(n, seed=2), 1 + normal(n, seed=3) ** 2) if l else None)
+        for l, n in enumerate(units)
+    ]
+
+    def everything(kind: type) -> list[Any]:
+        inputs = jax.tree.map(lambda x: jnp.asarray(x, kind), layers)
+        weights = jnp.arange(1, len(layers) + 1, dtype=kind)
+        return jax.tree.leaves(
+            [mean_squares(inputs), jax.grad(lambda given: jnp.dot(weights, mean_squares(given)))(inputs)]
+        )
+
+    ours = everything(np.float32)
+    with jax.enable_x64(True):
+        exact = everything(np.float64)
+    for l, (z_hat, z, scale) in enumerate(layers):
+        mu, sigma = scale or (0, 1)
+        expected = np.mean(((z_hat.astype(np.float64) - mu) / sigma - np.tile(z, (copies, 1))) ** 2)
+        np.testing.assert_allclose(ours[0][l], expected, rtol=1e-5)
+    for one, other in zip(ours, exact, strict=True):
+        assert (one.dtype, other.dtype) == (np.float32, np.float64)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_a_constant_unit_is_normalised_to_zero() -> None:
@@ -265,6 +293,8 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         jnp.ones((4, 5)) @ learning
     with pytest.raises(ValueError, match="cannot have noise of shapes"):
         normalise(jnp.ones((4, 5)), [4], [jnp.ones((1, 5))], jnp.float32(1), None)
+    with pytest.raises(ValueError, match=r"\(4, 5\) are not those of copies of rows of shape \(3, 5\)"):
+        mean_squares([(jnp.ones((4, 5)), jnp.ones((3, 5)), None)])
 
 
 def test_more_groups_than_the_machine_code_takes_are_normalised_all_the_same() -> None:
