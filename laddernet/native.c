@@ -375,13 +375,15 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
   }
 }
 
+static num blocks_of(num columns) { return (columns + BLOCK - 1) / BLOCK; }
+
 #define IN_BLOCKS(do_columns)                                                 \
-  num j = block * BLOCK, end = least(j + BLOCK, l->columns);                 \
-  if (j + BLOCK == end) {                                                    \
-    do_columns(l, j, SIDE, LANES);                                              \
-  } else {                                                                   \
-    for (; j + LANES <= end; j += LANES) do_columns(l, j, 1, LANES);            \
-    if (j < end) do_columns(l, j, 1, end - j);                                  \
+  num j = block * BLOCK, end = least(j + BLOCK, l->columns);                  \
+  if (j + BLOCK == end) {                                                     \
+    do_columns(l, j, SIDE, LANES);                                            \
+  } else {                                                                    \
+    for (; j + LANES <= end; j += LANES) do_columns(l, j, 1, LANES);          \
+    if (j < end) do_columns(l, j, 1, end - j);                                \
   }
 
 static void normalise_block(const void *what, num block) {
@@ -406,13 +408,19 @@ typedef struct {
   float d;  // the cost's derivative by a square
 } Compared;
 
-INLINE void squares_of_columns(const Compared *l, num j, int side, int n) {
-  vec mu[SIDE] = {0}, inverse[SIDE], sum[SIDE] = {0};
-  EACH(s, side) inverse[s] = (vec){0} + 1;
-  if (l->mu != NULL) {
-    EACH(s, side) mu[s] = load_first(l->mu + j + s * LANES, n);
-    EACH(s, side) inverse[s] = 1 / load_first(l->sigma + j + s * LANES, n);
+INLINE void scale_of_columns(const Compared *l, num j, int side, int n, vec *mu, vec *inverse) {
+  EACH(s, side) {
+    mu[s] = (vec){0};
+    inverse[s] = (vec){0} + 1;
+    if (l->mu == NULL) continue;
+    mu[s] = load_first(l->mu + j + s * LANES, n);
+    inverse[s] = 1 / load_first(l->sigma + j + s * LANES, n);
   }
+}
+
+INLINE void squares_of_columns(const Compared *l, num j, int side, int n) {
+  vec mu[SIDE], inverse[SIDE], sum[SIDE] = {0};
+  scale_of_columns(l, j, side, n, mu, inverse);
   for (num i = 0; i < l->rows; i++) {
     for (num copy = 0; copy < l->copies; copy++) {
       const float *z_hat = l->z_hat + (copy * l->rows + i) * l->columns + j, *z = l->z + i * l->columns + j;
@@ -426,12 +434,8 @@ INLINE void squares_of_columns(const Compared *l, num j, int side, int n) {
 }
 
 INLINE void squares_gradient_columns(const Compared *l, num j, int side, int n) {
-  vec mu[SIDE] = {0}, inverse[SIDE], d_mu[SIDE] = {0}, d_sigma[SIDE] = {0};
-  EACH(s, side) inverse[s] = (vec){0} + 1;
-  if (l->mu != NULL) {
-    EACH(s, side) mu[s] = load_first(l->mu + j + s * LANES, n);
-    EACH(s, side) inverse[s] = 1 / load_first(l->sigma + j + s * LANES, n);
-  }
+  vec mu[SIDE], inverse[SIDE], d_mu[SIDE] = {0}, d_sigma[SIDE] = {0};
+  scale_of_columns(l, j, side, n, mu, inverse);
   for (num i = 0; i < l->rows; i++) {
     vec d_z[SIDE] = {0};
     for (num copy = 0; copy < l->copies; copy++) {
@@ -445,17 +449,19 @@ INLINE void squares_gradient_columns(const Compared *l, num j, int side, int n) 
         store_first(l->d_z_hat + at + s * LANES, d_z_hat, n);
       }
     }
-    if (l->mu != NULL) EACH(s, side) store_first(l->d_z + i * l->columns + j + s * LANES, d_z[s], n);
+    if (l->mu == NULL) continue;
+    EACH(s, side) store_first(l->d_z + i * l->columns + j + s * LANES, d_z[s], n);
   }
-  if (l->mu != NULL) {
-    EACH(s, side) store_first(l->d_mu + j + s * LANES, d_mu[s], n);
-    EACH(s, side) store_first(l->d_sigma + j + s * LANES, d_sigma[s], n);
+  if (l->mu == NULL) return;
+  EACH(s, side) {
+    store_first(l->d_mu + j + s * LANES, d_mu[s], n);
+    store_first(l->d_sigma + j + s * LANES, d_sigma[s], n);
   }
 }
 
 // The layer that a block of columns is of.
 static const Compared *layer_of(const Compared *l, num *block) {
-  while (*block >= (l->columns + BLOCK - 1) / BLOCK) *block -= (l++->columns + BLOCK - 1) / BLOCK;
+  for (; *block >= blocks_of(l->columns); l++) *block -= blocks_of(l->columns);
   return l;
 }
 
@@ -536,8 +542,7 @@ XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
                          .sigma = result(frame, 3 + 3 * g),
                          .rows = wanted(frame, 1 + 3 * g)->dims[0]};
   }
-  num blocks = (l.columns + BLOCK - 1) / BLOCK;
-  share(frame, blocks, is_long(10 * length(frame, 0, 0) * l.columns), normalise_block, &l);
+  share(frame, blocks_of(l.columns), is_long(10 * length(frame, 0, 0) * l.columns), normalise_block, &l);
   return NULL;
 }
 
@@ -566,8 +571,7 @@ XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
                          .d_sigma = argument(frame, first + 5)};
     rows += l.group[g].rows;
   }
-  num blocks = (l.columns + BLOCK - 1) / BLOCK;
-  share(frame, blocks, is_long(10 * rows * l.columns), normalise_gradient_block, &l);
+  share(frame, blocks_of(l.columns), is_long(10 * rows * l.columns), normalise_gradient_block, &l);
   return NULL;
 }
 
@@ -594,7 +598,7 @@ XLA_FFI_Error *mean_squares(XLA_FFI_CallFrame *frame) {
     all[l] = compared(frame, 4 * l);
     all[l].squares = squares;
     squares += all[l].columns;
-    blocks += (all[l].columns + BLOCK - 1) / BLOCK;
+    blocks += blocks_of(all[l].columns);
     numbers += all[l].copies * all[l].rows * all[l].columns;
   }
   share(frame, blocks, is_long(5 * numbers), squares_block, all);
@@ -621,7 +625,7 @@ XLA_FFI_Error *mean_squares_gradient(XLA_FFI_CallFrame *frame) {
     all[l].d_sigma = result(frame, 4 * l + 3);
     num of_layer = all[l].copies * all[l].rows * all[l].columns;
     all[l].d = argument(frame, 4 * layers)[l] / of_layer;
-    blocks += (all[l].columns + BLOCK - 1) / BLOCK;
+    blocks += blocks_of(all[l].columns);
     numbers += of_layer;
   }
   share(frame, blocks, is_long(10 * numbers), squares_gradient_block, all);
