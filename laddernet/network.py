@@ -18,13 +18,13 @@ _BLOCK = 1024  # rows that go up at a time: what they become at a layer stays in
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to the columns before the network sees them: v = (x − shift) · factor, as float32.
+    """What is done to the columns before the network sees them: v = (x − shift) · factor, in the factor's precision.
 
     With a ``bound``, v / √(1 + (v / bound)²) thereafter: what is far out comes nearer, and nothing is beyond ±bound.
     """
 
     shift: np.ndarray  # float64, for columns that lie far from zero and close together
-    factor: np.ndarray
+    factor: np.ndarray  # float32 but in tests of the equations, as the weights
     bound: float | None = None
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -42,9 +42,9 @@ class Scaling:
     def shifted(self, x: np.ndarray) -> np.ndarray:
         # In the precision of the input: a large mean would take the digits of what is subtracted from it.
         if not self._shifts:
-            return x.astype(np.float32, copy=False)
+            return x.astype(self.factor.dtype, copy=False)
         shifted: np.ndarray = x - (self._single if x.dtype == np.float32 else self.shift)
-        return shifted.astype(np.float32, copy=False)
+        return shifted.astype(self.factor.dtype, copy=False)
 
     @cached_property
     def _shifts(self) -> bool:
@@ -68,7 +68,9 @@ class Network:
 
     def layer(self, x: Rows, layer: int) -> np.ndarray:
         """What the rows are at a layer; 0 is the scaled input, the last one the logits."""
-        out = np.empty((x.shape[0], self.weights[layer - 1].shape[1] if layer else x.shape[1]), np.float32)
+        out = np.empty(
+            (x.shape[0], self.weights[layer - 1].shape[1] if layer else x.shape[1]), self.scaling.factor.dtype
+        )
         for rows in blocks(x.shape[0], _BLOCK):
             folded = layer and self.scaling.bound is None
             h = (self.scaling.shifted if folded else self.scaling)(dense(x[rows]))

@@ -94,7 +94,7 @@ class Trained:
         """The clean path with these statistics folded in, for rows in NumPy: a row's result is its own affair."""
         layers, known = self.ladder.encoder, self.statistics
         parts = [[getattr(layer, name) for layer in layers] for name in ("W", "gamma", "beta")]
-        unscaled = Scaling(shift=np.zeros(1), factor=np.ones(1, np.float32))
+        unscaled = Scaling(shift=np.zeros(1), factor=np.ones(1, layers[0].W.dtype))
         return fold(unscaled, *([np.asarray(array) for array in part] for part in (*parts, known.mu, known.sigma)))
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:

@@ -224,8 +224,7 @@ def test_predictions_with_the_training_sets_statistics_are_those_of_the_referenc
     x_train, x = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
     trained = Trained(ladder, compiled_statistics(ladder.encoder, x_train), [])
     expected = reference.predict(weights_for_reference(ladder), x, x_train)
-    # Rows and logits are float32 there, whatever the weights are.
-    np.testing.assert_allclose(jax.nn.softmax(trained.network.logits(x)), expected, rtol=1e-5)
+    np.testing.assert_allclose(jax.nn.softmax(trained.network.logits(x)), expected, rtol=1e-8)
 
 
 def test_statistics_in_blocks_are_at_the_first_layer_those_of_all_rows() -> None:
