@@ -493,10 +493,14 @@ def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_store_lives_beside_optunas_tables_in_either_order(
-    kind: str, tmp_path: Path, server: sa.URL, fresh_schema: sa.URL
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    where = str(tmp_path / "both.db") if kind == "sqlite" else fresh_schema.render_as_string(hide_password=False)
-    url = f"sqlite:///{where}" if kind == "sqlite" else where.replace("postgresql://", "postgresql+psycopg://")
+    if kind == "sqlite":
+        where = str(tmp_path / "both.db")
+        url = f"sqlite:///{where}"
+    else:
+        where = request.getfixturevalue("fresh_schema").render_as_string(hide_password=False)
+        url = where.replace("postgresql://", "postgresql+psycopg://")
     others = optuna.storages.RDBStorage(url)
     optuna.create_study(storage=others, study_name="of another program")
     others.engine.dispose()
