@@ -20,6 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from support import PATIENCE
 from tools import need
 
 from laddernet.combinators import Combinator, PerUnit, initially
@@ -130,7 +131,9 @@ class Browser:
 
     def load(self, file: Path) -> "Browser":
         self.driver.get(file.as_uri())
-        WebDriverWait(self.driver, 30, 0.02).until(lambda _: self.js("return document.documentElement.dataset.ready"))
+        WebDriverWait(self.driver, PATIENCE, 0.02).until(
+            lambda _: self.js("return document.documentElement.dataset.ready")
+        )
         return self
 
     def js(self, script: str, *arguments: Any) -> Any:
