@@ -1,7 +1,6 @@
 """A study end to end: real worker processes, killed and interrupted, and the table that must come out the same."""
 
 import csv
-import fcntl
 import io
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from filelock import FileLock
 from support import digits, laddernet
 
 from laddernet.errors import InputError
@@ -216,8 +216,7 @@ def test_a_run_that_another_process_holds_is_tried_again_not_failed(tmp_path: Pa
     config = next(iter(tiny().values()))
     task = {"config": asdict(config), "folder": str(tmp_path / "r"), "command": ["x"], "checkpoint_every": 60.0}
     (tmp_path / "r").mkdir()
-    with (tmp_path / "r" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(tmp_path / "r" / ".lock"):
         assert perform(json.loads(json.dumps(task)), lambda record: None)["event"] == "busy"
 
 
