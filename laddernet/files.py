@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from platformdirs import user_cache_path
 
-from laddernet.errors import InputError
+from laddernet.errors import BusyError, InputError
 
 _SMALL = 1 << 24  # bytes of a file of settings: far more than any has
 _MANY = "close other files, or raise the limit on open files (ulimit -n)"
@@ -56,6 +56,38 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> Iterator[None]:
+    """Keep other processes out of the block; raise `BusyError` with the sentence `busy` after `timeout` seconds.
+
+    The system gives the lock back when its process ends, however it ends. The file is not written to, and a symbolic
+    link in its place is refused.
+    """
+    from filelock import FileLock, Timeout  # takes longer to import than all else here
+
+    if os.path.islink(path):
+        raise InputError(f"{path} is a symbolic link where a lock file should be; remove it.")
+    lock = FileLock(path, timeout=timeout)
+    with writing(path):
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise BusyError(busy) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def open_unlinked(path: str | os.PathLike[str], mode: Literal["ab", "wb"]) -> BinaryIO:
+    """Open a file for writing, but not through a symbolic link that somebody else may have put in its place."""
+
+    def no_links(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    return open(path, mode, opener=no_links)
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
