@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from laddernet.machine import cores
+
 Event = dict[str, Any]
 
 
@@ -57,6 +59,10 @@ class LocalExecutor:
         self.slots = jobs
         self._log = log
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self._environment = dict(os.environ)
+        if cores() < len(self._cores):  # a quota is of no particular cores: it limits the number of XLA's threads
+            self._cores = []
+            self._environment["PJRT_NPROC"] = str(max(1, cores() // jobs))
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._partial: dict[int, bytes] = {}
         self._selector = selectors.DefaultSelector()
@@ -91,13 +97,14 @@ class LocalExecutor:
         return [worker.pid for worker in self._workers.values()]
 
     def _begin(self, slot: int) -> subprocess.Popen[bytes]:
-        cores = ",".join(map(str, self._cores[slot :: self.slots])) if len(self._cores) >= self.slots else ""
+        share = ",".join(map(str, self._cores[slot :: self.slots])) if len(self._cores) >= self.slots else ""
         with self._log.open("ab") as log:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "laddernet.study.worker", cores],
+                [sys.executable, "-m", "laddernet.study.worker", share],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env=self._environment,
                 start_new_session=True,  # Ctrl-C is for the driver, which then ends its workers
             )
         assert worker.stdout is not None
