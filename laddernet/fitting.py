@@ -31,6 +31,7 @@ from laddernet.progress import progress_shown
 from laddernet.scaling import SCALINGS, find_scaling
 from laddernet.settings import by_layer
 from laddernet.stream import Job, Table, template, train
+from laddernet.training import compiled_programs_kept
 
 if TYPE_CHECKING:
     from laddernet.classifier import LadderClassifier
@@ -72,7 +73,7 @@ def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, 
     labelled, held_out = _held_out(of, labelled, codes, seeds[0])
     table = Table(x, scaling, labelled, codes[labelled], _probabilities(of, codes[labelled]))
     seen = _seen(table, jobs[0], np.random.default_rng(seeds[0]))
-    with _on_device(of.device), on_cores(of.n_jobs), _shown(of.verbose, jobs) as shown:
+    with compiled_programs_kept(), _on_device(of.device), on_cores(of.n_jobs), _shown(of.verbose, jobs) as shown:
         watches = [
             _Watch(of.n_iter_no_change, table, seen, held_out, codes[held_out], partial(shown, number))
             for number in range(len(jobs))
@@ -358,7 +359,12 @@ def _shown(verbose: bool, jobs: Sequence[Job]) -> Iterator[Callable[[int, dict[s
 
 @contextmanager
 def _on_device(name: str | None) -> Iterator[None]:
+    """Compute on a device of this kind. None: what JAX prefers.
+
+    XLA is started here, before `on_cores`: it starts a thread for each core that it is allowed at that moment.
+    """
     if name is None:
+        jax.devices()
         yield
         return
     try:

@@ -165,7 +165,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
-        "native": native.available(),
+        "native": native.suits(),
         "packages": dict(_versions()),
     }
 

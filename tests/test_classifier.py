@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import pickle
 import re
 import subprocess
@@ -39,7 +38,6 @@ from laddernet.combinators import Linear
 from laddernet.defaults import distance_apart
 from laddernet.fitting import _Watch
 from laddernet.labels import encode_labels
-from laddernet.machine import on_cores
 from laddernet.models import find
 from laddernet.network import Scaling
 from laddernet.scaling import find_scaling
@@ -649,18 +647,6 @@ def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch)
     assert max(heard) <= 96 + 32 * 8  # each ends after the chunk that it was at, or one that it had begun
     monkeypatch.undo()
     assert fit(n_networks=2).score(X, TRUTH) > 0.8
-
-
-def test_cores_are_given_back_when_the_last_of_overlapping_fits_has_ended() -> None:
-    cores = os.sched_getaffinity(0)
-    one, other = on_cores(1), on_cores(1)
-    one.__enter__()
-    assert len(os.sched_getaffinity(0)) == 1
-    other.__enter__()
-    one.__exit__(None, None, None)
-    assert len(os.sched_getaffinity(0)) == 1
-    other.__exit__(None, None, None)
-    assert os.sched_getaffinity(0) == cores
 
 
 # --- Files --------------------------------------------------------------------------------------------------------
