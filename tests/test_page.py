@@ -30,6 +30,8 @@ from laddernet.study.page import PageData, Pictures, RunData, page
 from laddernet.study.pictures import Denoised, Surface, combinator_surfaces, denoising, png
 from laddernet.study.tables import Result, tabulate
 
+pytestmark = pytest.mark.process
+
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
 ENVIRONMENT = {"python": "3.11.7", "cores": 2, "devices": ["TFRT_CPU_0"], "packages": {"jax": "0.10.2"}}
 
