@@ -723,6 +723,7 @@ def test_a_file_of_the_first_format_which_knew_no_bound_and_no_shares_still_load
     assert np.array_equal(LadderClassifier.load(tmp_path / "model").predict_proba(X), by_range().predict_proba(X))
 
 
+@pytest.mark.process
 def test_an_onnx_runtime_without_jax_or_laddernet_gives_the_same(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     program = """
@@ -770,6 +771,7 @@ def test_a_file_with_something_missing_or_wrong_is_refused_however_right_its_che
         LadderClassifier.load(tmp_path / "model")
 
 
+@pytest.mark.process
 def test_a_saved_model_predicts_without_jax(tmp_path: Path) -> None:
     fitted().save(tmp_path / "model")
     np.save(tmp_path / "X.npy", X)

@@ -106,6 +106,7 @@ def test_python_m_laddernet_is_the_same_program(
     assert capsys.readouterr().out.startswith("laddernet ")
 
 
+@pytest.mark.process
 def test_help_lists_every_command_without_loading_what_they_need(tmp_path: Path) -> None:
     program = """
 import sys
@@ -165,6 +166,7 @@ def test_train_ends_with_the_test_error_on_a_line_however_long_the_folders_name(
     assert plain == (0, f"test error {error:.2f} %   ({folder})\n", "")
 
 
+@pytest.mark.process
 def test_a_terminal_shows_epoch_cost_validation_error_speed_and_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -334,6 +334,7 @@ def in_another_process(folder: Path, **environment: str) -> list[np.ndarray]:
     return list(np.load(folder / "results.npz").values())
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 def test_one_thread_computes_the_same_bits_as_many_and_without_a_compiler_it_is_nearly_the_same(tmp_path: Path) -> None:
     alone, together = (in_another_process(tmp_path, NPROC=threads) for threads in "14")  # XLA's threads

@@ -206,11 +206,13 @@ def on_both_cores() -> list[str]:
     return trained(2, "vanilla")
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 def test_one_core_and_two_give_the_same_bits(on_both_cores: list[str]) -> None:
     assert trained(1, "vanilla") == on_both_cores
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("environment", [{"LADDERNET_NATIVE": "0"}, {"CC": "no-such-compiler"}])
 def test_without_a_compiler_it_is_the_same_but_for_rounding(
@@ -231,6 +233,7 @@ def failing_compiler(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"CC": str(compiler), "LADDERNET_CACHE": str(tmp_path)}
 
 
+@pytest.mark.process
 def test_a_compiler_that_fails_is_told_of_and_done_without(failing_compiler: dict[str, str]) -> None:
     program = "from laddernet import native; print(native.available())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=failing_compiler)
@@ -246,6 +249,7 @@ def libraries(cache: Path) -> list[Path]:
     return sorted((cache / "native").glob("*.so"))
 
 
+@pytest.mark.process
 def test_on_the_command_line_a_compiler_that_fails_is_one_sentence(
     tmp_path: Path, failing_compiler: dict[str, str]
 ) -> None:

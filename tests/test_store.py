@@ -323,6 +323,7 @@ def test_a_reader_does_not_wait_for_a_writer(where: str) -> None:
         assert store.counts()["waiting"] == 0
 
 
+@pytest.mark.process
 def test_threads_share_a_store(where: str) -> None:
     with closing(Store.open(where)) as store, ThreadPoolExecutor(4) as threads:
         store.add({str(i): {} for i in range(40)})
@@ -330,6 +331,7 @@ def test_threads_share_a_store(where: str) -> None:
         assert sorted(int(run.fingerprint) for runs in claimed for run in runs) == list(range(40))
 
 
+@pytest.mark.process
 def test_of_two_that_add_runs_one_waits_for_the_other(where: str) -> None:
     with closing(Store.open(where)) as store, ThreadPoolExecutor(1) as threads:
         with store._begin(alone=True):
@@ -339,6 +341,7 @@ def test_of_two_that_add_runs_one_waits_for_the_other(where: str) -> None:
         assert added.result(timeout=PATIENCE) == ["f"]
 
 
+@pytest.mark.process
 def test_postgresql_may_be_restarted_between_two_transactions(fresh_schema: sa.URL) -> None:
     with closing(Store.open(address(fresh_schema))) as store:
         store.add({"f": {}})
@@ -448,6 +451,7 @@ def run_processes(task: str, where: str, folder: Path, runs: int) -> Counter[str
     return Counter(log.read_text().split())
 
 
+@pytest.mark.process
 def test_processes_that_open_a_new_store_together_find_one_and_add_each_run_once(where: str, folder: Path) -> None:
     added = run_processes("create", where, folder, runs=30)
     with closing(Store.open(where, create=False)) as store:
@@ -457,6 +461,7 @@ def test_processes_that_open_a_new_store_together_find_one_and_add_each_run_once
     assert not list(folder.glob(".*"))
 
 
+@pytest.mark.process
 def test_processes_that_share_a_store_do_each_run_once(where: str, folder: Path) -> None:
     done = run_processes("share", where, folder, runs=40)
     with closing(Store.open(where)) as store:
@@ -466,6 +471,7 @@ def test_processes_that_share_a_store_do_each_run_once(where: str, folder: Path)
     assert len({run.owner for run in runs}) > 1
 
 
+@pytest.mark.process
 def test_no_run_is_lost_nor_done_twice_when_processes_are_killed(where: str, folder: Path) -> None:
     reported = run_processes("killed", where, folder, runs=150)
     with closing(Store.open(where)) as store:

@@ -52,6 +52,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_all_runs_are_done_and_in_the_table(finished: Path) -> None:
     status = Status.of(Store.open(finished / "s" / "study.db"), read_plan(finished / "s")[0])
     assert [run.status for run in status.runs] == ["done"] * 4
@@ -95,6 +96,7 @@ def test_status_and_report_read_the_store(finished: Path) -> None:
     assert (finished / "s" / "table.md").read_bytes() == table
 
 
+@pytest.mark.process
 def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "import jax.numpy as jnp\n"
@@ -141,6 +143,7 @@ def start(cwd: Path, options: tuple[str, ...] = LONG) -> subprocess.Popen[bytes]
     )
 
 
+@pytest.mark.process
 def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     undisturbed.mkdir()
@@ -188,6 +191,7 @@ def forget_one(folder: Path) -> None:
     shutil.rmtree(next(folder.glob(f"runs/*{run.fingerprint[:8]}")))
 
 
+@pytest.mark.process
 def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
     driver = start(tmp_path)
     wait_for(lambda: children(driver.pid), driver.poll)
@@ -197,6 +201,7 @@ def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
     wait_for(lambda: not any(map(is_running, workers)))
 
 
+@pytest.mark.process
 def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fresh_schema: sa.URL) -> None:
     store_name = fresh_schema.render_as_string(hide_password=False)
     options = (*LONG, "--epochs", "10", "--jobs", "1", "--store", store_name)
@@ -216,6 +221,7 @@ def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fre
     assert laddernet("study", "status", "--out", "s", cwd=tmp_path / "one").code == 0  # the address is in study.json
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("one_word", [False, True])
 def test_a_password_is_not_kept(tmp_path: Path, fresh_schema: sa.URL, one_word: bool) -> None:
     secret = fresh_schema.set(password="geheim").update_query_dict({"sslpassword": "geheim", "sslmode": "disable"})

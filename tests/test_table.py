@@ -710,6 +710,7 @@ def test_what_was_there_stays_if_the_table_turns_out_bad_at_its_end(
     assert sorted(os.listdir(tmp_path)) == ["new.csv", "p.csv"]
 
 
+@pytest.mark.process
 def test_a_pipe_goes_in_and_out_and_may_be_closed_early(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     model = fitted[0] / "clinic.safetensors"
     text = clinic(10_000, seed=4).to_csv(index=False)
@@ -727,6 +728,7 @@ def test_a_pipe_goes_in_and_out_and_may_be_closed_early(tmp_path: Path, fitted: 
     assert running.wait() == 1
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     clinic(5).to_csv(tmp_path / "new.csv", index=False)
@@ -987,6 +989,7 @@ def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:
         open_table(tmp_path / "t.parquet")
 
 
+@pytest.mark.process
 def test_a_terminal_that_knows_only_ascii_will_do(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     clinic(20).to_csv(tmp_path / "new.csv", index=False)
     command = [sys.executable, "-m", "laddernet", "predict", str(fitted[0] / "clinic.safetensors"), "new.csv"]

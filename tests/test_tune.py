@@ -397,6 +397,7 @@ def test_a_trial_goes_on_wherever_its_process_was_killed(tmp_path: Path) -> None
     assert store.counts()["done"] == undisturbed.counts()["done"] == 6
 
 
+@pytest.mark.process
 def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> None:
     address = fresh_schema.render_as_string(hide_password=False)
     stores = [Store.open(address) for _ in range(2)]
@@ -463,6 +464,7 @@ def done_in(database: Path) -> dict[str, Run]:
         return {run.fingerprint: run for run in store.runs(status="done")}
 
 
+@pytest.mark.process
 def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Path) -> None:
     arguments = ("vanilla", *TINY, "--epochs", "30", "--trials", "3", "--sampler", "random", "--jobs", "1")
     undisturbed = tmp_path / "undisturbed"
@@ -486,6 +488,7 @@ def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Pat
     assert store.counts()["running"] == store.counts()["waiting"] == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_store_lives_beside_optunas_tables_in_either_order(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
