@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import jax
@@ -102,12 +102,21 @@ def test_a_quota_limits_xla_and_the_workers(root: Path, tmp_path: Path, monkeypa
 needs_two_cores = pytest.mark.skipif(sys.platform != "linux" or cores() < 2, reason="Threads cannot be kept apart.")
 
 
-def masks() -> dict[int, set[int]]:
-    """The cores of each thread that Python did not start, of which XLA has several."""
+@pytest.fixture
+def pools() -> set[int]:
+    """The threads that Python did not start, of which XLA has several."""
     jax.devices()
     of_python = {thread.native_id for thread in threading.enumerate()}
-    threads = {int(task.name) for task in Path("/proc/self/task").iterdir()} - of_python
-    return {thread: os.sched_getaffinity(thread) for thread in threads}
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()} - of_python
+
+
+def masks(threads: set[int]) -> set[frozenset[int]]:
+    """The sets of cores that some threads are kept to; a thread may end."""
+    found = set()
+    for thread in threads:
+        with suppress(ProcessLookupError):
+            found.add(frozenset(os.sched_getaffinity(thread)))
+    return found
 
 
 class Fit:
@@ -141,30 +150,30 @@ def under_way(n_jobs: int | None) -> Iterator[Fit]:
 
 
 @needs_two_cores
-def test_a_fit_keeps_its_own_threads_and_xlas_to_its_cores_and_no_other() -> None:
+def test_a_fit_keeps_its_own_threads_and_xlas_to_its_cores_and_no_other(pools: set[int]) -> None:
     everything = os.sched_getaffinity(0)
-    before = masks()
+    before = masks(pools)
     with under_way(1) as fit:
         assert len(fit.mask) == 1
-        assert set(map(frozenset, masks().values())) == {frozenset(fit.mask)}
+        assert masks(pools) == {frozenset(fit.mask)}
         assert os.sched_getaffinity(0) == everything  # this thread is not of the fit
-    assert masks() == before
+    assert masks(pools) == before
 
 
 @needs_two_cores
-def test_fits_that_overlap_have_cores_of_their_own_and_share_xlas_threads() -> None:
-    before = masks()
+def test_fits_that_overlap_have_cores_of_their_own_and_share_xlas_threads(pools: set[int]) -> None:
+    before = masks(pools)
     with under_way(1) as one:
         with under_way(1) as other:
             assert not one.mask & other.mask
-            assert set(map(frozenset, masks().values())) == {frozenset(one.mask | other.mask)}
+            assert masks(pools) == {frozenset(one.mask | other.mask)}
             with under_way(None) as unlimited:
                 assert unlimited.mask == os.sched_getaffinity(0)
-                assert masks() == before
-        assert set(map(frozenset, masks().values())) == {frozenset(one.mask)}
+                assert masks(pools) == before
+        assert masks(pools) == {frozenset(one.mask)}
         with under_way(1) as third:  # what was given back is free
             assert not one.mask & third.mask
-    assert masks() == before
+    assert masks(pools) == before
 
 
 @needs_two_cores
