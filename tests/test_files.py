@@ -4,7 +4,6 @@ import resource
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -79,10 +78,10 @@ def test_sha256_of_a_file_that_is_not_there_names_it(tmp_path: Path) -> None:
 
 
 def test_a_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
-    first, second = (partial(locked, tmp_path / ".lock", busy=busy, timeout=0) for busy in ("First.", "Wait."))
-    with first(), pytest.raises(BusyError, match=r"^Wait\.$"), second():
+    first, second = (locked(tmp_path / ".lock", busy="Wait.", timeout=0) for _ in range(2))
+    with first, pytest.raises(BusyError, match=r"^Wait\.$"), second:
         pytest.fail("It was locked twice.")
-    with second():
+    with locked(tmp_path / ".lock", busy="Wait.", timeout=0):
         pass
 
 

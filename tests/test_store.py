@@ -604,7 +604,7 @@ def use(path: Path) -> None:
 
 def test_damage_to_a_stores_file_is_one_sentence_or_harmless(folder: Path, used: dict[str, bytes]) -> None:
     rng = random.Random(0)
-    for number in range(30):
+    for number in range(20):
         path = folder / f"{number}.db"
         for end, content in used.items():
             damaged = bytearray(content)
@@ -623,7 +623,7 @@ VALUES = [
 
 def test_a_wrong_value_in_a_store_is_one_sentence_or_harmless(folder: Path, used: dict[str, bytes]) -> None:
     every = [(column, value) for column in sorted(Run.__dataclass_fields__) for value in VALUES]
-    for number, (column, value) in enumerate(random.Random(0).sample(every, 60)):
+    for number, (column, value) in enumerate(random.Random(0).sample(every, 30)):
         path = folder / f"{number}.db"
         for end, content in used.items():
             Path(f"{path}{end}").write_bytes(content)
