@@ -70,12 +70,19 @@ def known_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
 
 def _read(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The labels, where one is missing, and where it is so because of the mark."""
+    require_mark(unlabeled)
     values = column_or_1d(_as_array(y), warn=True)
     missing = _missing(values)
     marked = np.zeros(len(values), bool)
     if not is_missing(unlabeled):
         marked[~missing] = _equal(values[~missing], unlabeled)
     return values, missing | marked, marked
+
+
+def require_mark(unlabeled: Any) -> None:
+    """Refuse what cannot be the label of a row."""
+    if isinstance(unlabeled, list | tuple | set | dict | np.ndarray):
+        raise InputError(f"unlabeled must be one value or None, got {unlabeled!r}.")
 
 
 _LABELS = (str, bool, int, float, np.number, np.bool_)

@@ -19,7 +19,7 @@ from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.machine import cores
 from laddernet.models import find
-from laddernet.options import whole_number, whole_numbers
+from laddernet.options import say, show, whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.executors import Executor, LocalExecutor
@@ -140,7 +140,7 @@ def study(
             )
     except KeyboardInterrupt:
         again = shlex.join(hidden_command)
-        print(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}", file=sys.stderr)
+        say(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}")
         sys.stderr.flush()
         os._exit(130)
     failed = write_report(folder, store, _out, html=True)
@@ -216,7 +216,7 @@ def _asked(
 def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder: Path) -> None:
     runs, done, failures = len(status.configs), status.count("done"), status.count("failed")
     counts = ", ".join(map(str, asked.labels))
-    print(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
+    show(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
     failed = f", {failures} failed" if failures else ""
     left = "nothing left to run"
     if done + failures < runs:

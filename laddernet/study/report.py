@@ -1,6 +1,5 @@
 """What a study comes to: the table in the terminal and in files, and the page."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from laddernet.data import Dataset, load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
 from laddernet.machine import cores
+from laddernet.options import say, visible
 from laddernet.run import default_folder, load_run
 from laddernet.study import tables
 from laddernet.study.page import PageData, Pictures, RunData, page
@@ -37,11 +37,11 @@ def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int
     for name, text in written.items():
         write_atomic(folder / name, text.encode())
     out.print(tables.to_rich(table))
-    out.print(f"Written to {folder}: {', '.join(written)}", highlight=False, markup=False, soft_wrap=True)
+    out.print(visible(f"Written to {folder}: {', '.join(written)}"), highlight=False, markup=False, soft_wrap=True)
     for run in status.runs:
         if run.status == "failed":
             config = configs[run.fingerprint]
-            print(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}", file=sys.stderr)
+            say(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}")
     return status.count("failed")
 
 

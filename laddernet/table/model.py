@@ -20,7 +20,7 @@ from laddernet import modelfile
 from laddernet.classifier import LadderClassifier
 from laddernet.curve import doubled, folds_possible
 from laddernet.errors import InputError
-from laddernet.labels import UNLABELLED
+from laddernet.labels import UNLABELLED, require_mark
 from laddernet.table import columns as cells
 from laddernet.table.columns import Column, Survey, numbers, rare_below, read_columns, text_of, texts, written_day
 from laddernet.table.read import Table, listed, unique_names
@@ -132,6 +132,7 @@ def mark_of(unlabeled: Any, *, positional: bool) -> str:
     """What marks a row without a label, besides an empty cell, as text; "" if nothing does."""
     if unlabeled is None:
         return _MARK if positional else ""
+    require_mark(unlabeled)
     return text_of(unlabeled)
 
 

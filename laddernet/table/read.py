@@ -290,12 +290,14 @@ def _open_parquet(path: Path) -> Table:
     @contextmanager
     def opened() -> Iterator[Any]:
         try:
-            with pyarrow.parquet.ParquetFile(path) as file:
+            # By a file and not by its name, in which pyarrow takes no stray byte.
+            with path.open("rb") as raw, pyarrow.parquet.ParquetFile(raw) as file:
                 yield file
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{path} is not a whole Parquet file ({_line(error)}); write it anew.") from error
 
     with opened() as file:
+        _require_few(len(file.schema_arrow.names), path)
         columns = unique_names(list(file.schema_arrow.names), str(path))
     # Whole numbers stay whole beside a cell that is missing: as float64, long keys would lose digits.
     names_of_types = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
@@ -305,6 +307,7 @@ def _open_parquet(path: Path) -> Table:
         first = 1
         with opened() as file:
             for batch in file.iter_batches(_rows_of_a_part(len(columns)), columns=list(names)):
+                batch.validate(full=True)  # text that is not UTF-8 would fail only where it is used
                 frame = batch.to_pandas(ignore_metadata=True, types_mapper=whole.get)[list(names)]
                 yield frame.set_axis(pd.RangeIndex(first, first + len(frame)))
                 first += len(frame)
