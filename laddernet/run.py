@@ -127,7 +127,7 @@ def load_run(folder: Path) -> tuple[Config, Trained]:
         sizes = (first.shape[0], *config.hidden, last.shape[1])
     except (TypeError, KeyError, IndexError) as error:
         raise InputError(f"{folder} does not hold a finished run of this version of laddernet ({error}).") from error
-    template = jax.eval_shape(partial(_empty, find(config.model), sizes))
+    template = jax.eval_shape(partial(_empty, find(config.model, config.source), sizes))
     tree = checkpoint.from_named_arrays(template, arrays, weights)
     return config, Trained(tree["ladder"], tree["statistics"], [])
 
@@ -186,6 +186,9 @@ def _claim(folder: Path, config: Config) -> None:
     held = _read_json(folder / "config.json")
     wanted = json.loads(json.dumps(asdict(config)))
     differing = [key for key in wanted if held.get(key) != wanted[key]]
+    if differing == ["source"]:
+        run = f"the run of another source of {config.model}"
+        raise InputError(f"{folder} holds {run}, which has changed since; choose another --out.")
     if differing:
         key = differing[0]
         raise InputError(

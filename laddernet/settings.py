@@ -104,7 +104,7 @@ def configure(
     ((0.3, 0.3, 0.3), (1000.0, 10.0, 0.1))
     """
     found = find(model)
-    if find(found.id) != found:
+    if find(found.id, found.source) != found:
         advice = "give one that `laddernet models` lists, or a combinator of your own"
         raise InputError(f"This is not the {found.id!r} that its name stands for, by which a run keeps it; {advice}.")
     n_rows = len(dataset.x_train)
@@ -171,6 +171,7 @@ def configure(
         seed=seed,
         weight_decay=weight_decay,
         copies=copies,
+        source=found.source,
     )
 
 

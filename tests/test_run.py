@@ -4,6 +4,7 @@ import os
 import resource
 import shlex
 import shutil
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from test_files import files_at_most
 from laddernet.checkpoint import read_arrays
 from laddernet.errors import InputError
 from laddernet.run import default_folder, load_run, metrics_csv, run
+from laddernet.training import train
 
 FILES = ["command.txt", "config.json", "environment.json", "metrics.csv", "result.json", "weights.safetensors"]
 
@@ -280,3 +282,51 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_changes_nothing(
         run_tiny(tmp_path)
     after = contents(tmp_path)
     assert after == before
+
+
+# --- A combinator of the user's own that is edited ----------------------------------------------------------------
+
+MINE = """from laddernet.combinators import Linear
+
+
+class Mine(Linear):
+    def __call__(self, z_tilde, u):
+        return {}
+"""
+
+
+def test_an_edited_combinator_is_trained_anew_by_the_same_command(tmp_path: Path) -> None:
+    def train_mine(*more: str) -> Finished:
+        return laddernet("train", *OPTIONS, "--model", "mine.py:Mine", "--json", *more, cwd=tmp_path)
+
+    def mine(formula: str) -> None:
+        (tmp_path / "mine.py").write_text(MINE.format(formula))
+
+    mine("self.b + u")
+    first, kept = json.loads(train_mine().out), train_mine("--out", "kept")
+    mine("self.b - u")
+    second = json.loads(train_mine().out)
+    assert second["folder"] != first["folder"]
+    assert second["cost"] != first["cost"]
+    before = contents(tmp_path / "kept")
+    refused = train_mine("--out", "kept")
+    assert (kept.code, refused.code) == (0, 2)
+    assert "kept holds the run of another source of mine.py:Mine, which has changed since; choose" in refused.err
+    assert contents(tmp_path / "kept") == before
+    mine("self.b + u")
+    assert json.loads(train_mine().out) == first  # what was kept of the first is still its result
+
+
+def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path) -> None:
+    configs = []
+    for formula in ("self.b + u", "self.b - u"):
+        (tmp_path / "mine.py").write_text(MINE.format(formula))
+        configs.append(tiny_config(model=f"{tmp_path / 'mine.py'}:Mine", epochs=1))
+    train(configs[1], tiny_data(configs[1]), folder=tmp_path / "checkpoints")
+    with pytest.raises(InputError, match="belongs to another run"):
+        train(configs[0], tiny_data(configs[0]), folder=tmp_path / "checkpoints")
+    with pytest.raises(InputError, match="lacks the digest of the source"):
+        train(replace(configs[1], source=None), tiny_data(configs[1]))
+    forgotten = replace(configs[0], source="that no process has loaded")
+    with pytest.raises(InputError, match="has changed since this run was configured"):
+        train(forgotten, tiny_data(forgotten))

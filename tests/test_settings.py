@@ -169,7 +169,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_version() -> None:
 def test_every_setting_tells_a_run_from_another(field: str) -> None:
     config = tiny_config()
     value = getattr(config, field)
-    other = (*value, 1) if isinstance(value, tuple) else value + type(value)(1)
+    other = (*value, 1) if isinstance(value, tuple) else "a digest" if value is None else value + type(value)(1)
     assert replace(config, **{field: other}).fingerprint != config.fingerprint
 
 
