@@ -19,7 +19,7 @@ from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.machine import cores
 from laddernet.models import find
-from laddernet.options import whole_number, whole_numbers
+from laddernet.options import say, whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.executors import Executor, LocalExecutor
@@ -126,7 +126,10 @@ def study(
 
     public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
     hidden_command = without_passwords(command, store_name)
-    keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
+    left = keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
+    if replaced := sum(run.status == "done" for run in store.runs(left)):
+        why = "their cells are now computed with other settings, data or code"
+        say(f"{replaced} finished runs leave the table: {why}; they stay in {store.name}.")
     try:
         with _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
             drive(
@@ -225,7 +228,7 @@ def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder:
 
 
 def _open(folder: Path, store_name: str | None) -> Store:
-    _, named, _ = read_plan(folder)
+    named = read_plan(folder).store
     return Store.open(store_name or named or folder / "study.db", create=False)
 
 
@@ -233,7 +236,8 @@ def _show_status(folder: Path | None, store_name: str | None) -> None:
     if folder is None:
         raise InputError("--out is missing; name the study's folder.")
     with closing(_open(folder, store_name)) as store:
-        _out.print(Status.of(store, read_plan(folder)[0]).shown())
+        held = read_plan(folder)
+        _out.print(Status.of(store, held.configs, held.revisions).shown())
 
 
 @contextmanager
