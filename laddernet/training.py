@@ -22,7 +22,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from laddernet import checkpoint, optimiser
+from laddernet import checkpoint, checks, optimiser
 from laddernet.data import TrainingData, check_finite
 from laddernet.errors import DivergedError, InputError
 from laddernet.files import cache_folder
@@ -131,6 +131,8 @@ def train(
     hears the records of the epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_checkpoint`` that one was
     written, ``on_notice`` why one could not be used.
     """
+    checks.integer("evaluate_every", evaluate_every)
+    checks.number("checkpoint_every", checkpoint_every)
     check_finite(data.x_unlabelled, "the training rows")
     model = find(config.model, config.source)
     if model.source != config.source:

@@ -293,6 +293,29 @@ def test_a_random_search_tries_the_same_however_many_slots_there_are(tmp_path: P
     assert tried[0] == tried[1]
 
 
+def test_another_revision_is_another_search_and_the_first_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = search(store, sampler="random", trials=1)
+    assert search(store, sampler="random", trials=1).plan.name == first.plan.name
+    monkeypatch.setattr("laddernet.tune.search.REVISION", REVISION + 1)
+    second = search(store, sampler="random", trials=1)
+    assert second.plan.name != first.plan.name
+    found = outcomes(open_storage(store))
+    assert [outcome.about["revision"] for outcome in found] == [REVISION, REVISION + 1]
+
+
+def test_an_edited_combinator_is_another_search_and_stops_the_one_under_way(store: Store, tmp_path: Path) -> None:
+    text = "from laddernet.combinators import Linear\n\n\nclass Mine(Linear):\n    number = {}\n"
+    (tmp_path / "mine.py").write_text(text.format(1))
+    model = f"{tmp_path / 'mine.py'}:Mine"
+    first = search(store, model, Spaces().of(model), sampler="random", trials=1)
+    (tmp_path / "mine.py").write_text(text.format(2))
+    with pytest.raises(InputError, match="has changed since this search began"):
+        first.ask()
+    assert search(store, model, Spaces().of(model), sampler="random", trials=1).plan.name != first.plan.name
+
+
 def test_a_grid_search_tries_every_point_once(store: Store) -> None:
     which = search(store, "baseline-noise", sampler="grid", trials=None, draws=1)
     go(store, which)

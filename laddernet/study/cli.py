@@ -14,6 +14,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from laddernet import checks
 from laddernet.data import load
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
@@ -83,6 +84,7 @@ def study(
     if what == "status":
         _show_status(out_folder, store_name)
         return
+    checks.number("--checkpoint-every", checkpoint_every)
     asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
@@ -174,8 +176,8 @@ def choose_executor(
     dry_run: bool = False,
 ) -> Executor:
     """The executor of this name, for a study in ``folder``; if it is Ray, connected to the cluster."""
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs is {jobs}; it must be 1 or more.")
+    if jobs is not None:
+        checks.integer("--jobs", jobs, most=10_000)
     if name == "ray":
         cpus = 1 if cpus is None else cpus
         return RayExecutor(folder, address, jobs=jobs, cpus=cpus, gpus=gpus or 0, storage=storage, dry_run=dry_run)

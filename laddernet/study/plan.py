@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from laddernet import checks
 from laddernet.data import Dataset
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic
@@ -50,8 +51,7 @@ def plan(dataset: Dataset, what: Preset, **settings: Any) -> dict[str, Config]:
 
     ``settings`` are those of :func:`laddernet.settings.configure` that hold for all.
     """
-    if what.seeds < 1:
-        raise InputError(f"A study of {what.seeds} seeds has no runs; give 1 or more.")
+    checks.integer("seeds", what.seeds, most=10_000)
     configs = [
         configure(dataset, labels=labels, model=model, recipe=what.recipe, epochs=what.epochs, seed=seed, **settings)
         for labels in what.labels

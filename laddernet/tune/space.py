@@ -1,6 +1,7 @@
 """What a search may choose from: one space for each model, as data, which a user may change."""
 
 import math
+import sys
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -184,7 +185,7 @@ class Spaces:
 def _tables(text: str, file: str) -> Tables:
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{file} is not TOML ({error}); `laddernet tune --show-space` shows how it should look."
         ) from error
@@ -226,7 +227,7 @@ def _changed(before: Range | float | None, value: Any, where: str) -> Range | fl
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _is_bool(value: Any) -> bool:
