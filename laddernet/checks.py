@@ -13,6 +13,7 @@ MOST_ROWS = 10**6  # of a step
 MOST_COPIES = 1000
 MOST_UNITS = 10**5  # of a layer
 MOST_LAYERS = 100
+MOST_WEIGHTS = 10**9  # of a network's encoder
 MOST_SEED = 2**32 - 1
 _LARGEST = float(np.finfo(np.float32).max)  # what the network computes with
 
@@ -22,12 +23,12 @@ def integer(name: str, value: Any, least: int = 1, most: int | None = None) -> i
 
     >>> integer("epochs", 2.5)
     Traceback (most recent call last):
-    laddernet.errors.InputError: epochs must be an integer, 1 or more, got 2.5.
+    laddernet.errors.InputError: epochs must be an integer of 1 or more, got 2.5.
     """
     found = _index(value)
     if found is None or found < least or (most is not None and found > most):
-        limits = f"{least} or more" if most is None else f"from {least} to {most}"
-        raise InputError(f"{name} must be an integer, {limits}, got {shown(value)}.")
+        limits = f"of {least} or more" if most is None else f"from {least} to {most}"
+        raise InputError(f"{name} must be an integer {limits}, got {shown(value)}.")
     return found
 
 

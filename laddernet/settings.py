@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ _PUBLISHED: dict[int, tuple[float, tuple[float, ...]]] = {
 _INPUT_ONLY = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}
 _BASELINE_NOISE = 0.5
 _ETA = 0.1
+_MOST = 10**12  # labelled or validation rows; how many a data set has, `split` says
 # λ(0) where the published value does harm. Without lateral connections the classes at the top would have to carry the
 # whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
 # 7.7, 7.6, 11.1, 40.1, 90.9 % validation error.
@@ -110,10 +112,10 @@ def configure(
         raise InputError(f"This is not the {found.id!r} that its name stands for, by which a run keeps it; {advice}.")
     n_rows = len(dataset.x_train)
     labels = n_rows if isinstance(labels, str) and labels == "all" else labels
-    labels = checks.integer("labels", labels, least=-(2**63))  # whether they are enough, `split` says
+    labels = checks.integer("labels", labels, most=_MOST)
     if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless labels take those rows
         validation = n_rows // 6 if labels <= n_rows - n_rows // 6 else 0
-    validation = checks.integer("validation", validation, least=0)
+    validation = checks.integer("validation", validation, least=0, most=_MOST)
     hidden = _hidden(dataset) if hidden is None else checks.sizes("hidden", hidden)
     followed = recipe_named(recipe)
     chosen = {**published(found, labels), "learning_rate": followed.learning_rate}
@@ -145,6 +147,9 @@ def configure(
     if rows > checks.MOST_ROWS:
         limit = f"at most {checks.MOST_ROWS} rows in a step"
         raise InputError(f"copies times batch_size must be {limit}, got {copies} times {batch_size}.")
+    weights = sum(a * b for a, b in pairwise((dataset.n_features, *hidden, dataset.n_classes)))
+    if weights > checks.MOST_WEIGHTS:
+        raise InputError(f"hidden must make at most {checks.MOST_WEIGHTS} weights, got {weights}; give smaller sizes.")
     seed = checks.integer("seed", seed, least=0, most=checks.MOST_SEED)
     # What cannot be drawn is refused here, before a run makes its folder.
     split(dataset.y_train, labels, validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
