@@ -250,7 +250,7 @@ BAD = {
     "--learning-rate 0": "learning_rate must be a finite number above 0, got 0.0.",
     "--eta nan": "eta must be a finite number above 0, got nan.",
     "--copies 1000000000": "copies must be an integer from 1 to 1000, got 1000000000.",
-    "--checkpoint-every nan": "checkpoint_every must be a finite number of 0 or more, got nan.",
+    "--checkpoint-every inf": "--checkpoint-every must be a finite number of 0 or more, got inf.",
 }
 
 

@@ -472,7 +472,7 @@ def test_the_runs_of_an_edited_combinator_take_the_place_of_the_old_ones(tmp_pat
         (("study", "--seeds", "0"), "seeds must be an integer from 1 to 10000, got 0."),
         (("study", "--jobs", "0"), "--jobs must be an integer from 1 to 10000, got 0."),
         (("study", "--seeds", "1000000000"), "seeds must be an integer from 1 to 10000, got 1000000000."),
-        (("study", "--checkpoint-every", "nan"), "--checkpoint-every must be a finite number of 0 or more, got nan."),
+        (("study", "--checkpoint-every", "inf"), "--checkpoint-every must be a finite number of 0 or more, got inf."),
         (("study", "--recipe", "fast"), "There is no recipe 'fast'; give one of paper, quick, small."),
         (("study", "--labels", "ten"), "--labels has 'ten' where a whole number should be"),
         (("study", "--models", "vanila"), "vanilla"),
