@@ -25,9 +25,9 @@ import optax
 from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from laddernet import checkpoint, native, optimiser
+from laddernet import checkpoint, checks, native, optimiser
 from laddernet.data import TrainingData, check_finite
-from laddernet.errors import DivergedError
+from laddernet.errors import DivergedError, InputError
 from laddernet.files import private_cache_folder
 from laddernet.ladder import (
     DecoderLayer,
@@ -70,6 +70,7 @@ class Config:
     seed: int
     weight_decay: float = 0.0  # share of W and V that a step takes away, as a multiple of its learning rate
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
+    source: str | None = None  # the digest of the code of a combinator of the user's own (laddernet.sources)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
@@ -80,7 +81,10 @@ class Config:
     @property
     def fingerprint(self) -> str:
         """A name for what is computed: the same for the same configuration, different for any other."""
-        text = json.dumps([REVISION, asdict(self)], sort_keys=True)
+        values = asdict(self)
+        if self.source is None:  # so that the runs of built-in models keep the names that they had before this field
+            del values["source"]
+        text = json.dumps([REVISION, values], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -132,8 +136,13 @@ def train(
     epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a checkpoint could not be used;
     ``on_checkpoint`` is called when one was written.
     """
+    checks.integer("evaluate_every", evaluate_every)
+    checks.number("checkpoint_every", checkpoint_every)
     check_finite(data.x_unlabelled, "the training rows")
-    model = find(config.model)
+    model = find(config.model, config.source)
+    if model.source != config.source:
+        advice = "make it with laddernet.configure"
+        raise InputError(f"The configuration lacks the digest of the source of {config.model!r}; {advice}.")
     sizes = (data.x_unlabelled.shape[1], *config.hidden, data.n_classes)
     init_key, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
     state = initial_state(init_key, config.eta, model, sizes)

@@ -136,6 +136,7 @@ def _study(study: PageData) -> dict[str, Any]:
             for row in study.table.rows
         ],
         "spearman": [asdict(rank) for rank in study.table.spearman],
+        "remarks": study.table.remarks,
         "runs": runs,
         "configs": configs.values,
         "environments": environments.values,

@@ -134,6 +134,7 @@ class Table:
     labels: tuple[int, ...]
     rows: tuple[Row, ...]
     spearman: tuple[Spearman, ...]  # for the numbers of labels that the paper has
+    remarks: tuple[str, ...] = ()  # sentences on the runs, for all renderings but CSV
 
 
 def _published() -> dict[Key, tuple[float, float]]:
@@ -279,7 +280,7 @@ def _notes(table: Table) -> list[str]:
     cells = [cell for row in table.rows for cell in row.cells]
     done, wanted, failed = (sum(getattr(cell, what) for cell in cells) for what in ("n", "wanted", "failed"))
     sizes = " or ".join(map(str, sorted({cell.n for cell in cells if cell.complete})))
-    notes = [f"{done} of {wanted} runs are finished, {failed} failed."]
+    notes = [f"{done} of {wanted} runs are finished, {failed} failed.", *table.remarks]
     if sizes:
         notes.append(f"Complete cells have n = {sizes} runs, the best of each column in bold.")
     if any(cell.n < cell.wanted for cell in cells):
@@ -434,6 +435,15 @@ def to_csv(table: Table) -> str:
             tests = [getattr(cell.welch, name, None) for name in _OF_WELCH]
             lines.writerow([_csv(table.data), _csv(row.model), *numbers, *tests])
     return text.getvalue()
+
+
+def finished_runs(text: str) -> int:
+    """How many finished runs the table of a CSV text holds.
+
+    >>> finished_runs(to_csv(tabulate([Result("vanilla", 100, 1, 2.0)], data="mnist")))
+    1
+    """
+    return sum(int(line["n"]) for line in csv.DictReader(io.StringIO(text)))
 
 
 # Also after what separates cells: where the comma is a decimal point, a spreadsheet splits at the semicolon.

@@ -12,6 +12,7 @@ import typer
 from optuna.trial import FrozenTrial
 from rich.console import Console
 
+from laddernet import checks
 from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
@@ -23,7 +24,7 @@ from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.page import page
 from laddernet.tune.report import details, summary, write_tuned
-from laddernet.tune.search import SAMPLERS, Search, more, open_storage
+from laddernet.tune.search import SAMPLERS, Search, check_search, more, open_storage
 from laddernet.tune.space import Spaces
 
 _out = Console()
@@ -98,13 +99,8 @@ def tune(
     if show_space:
         print("\n".join(spaces.to_toml(model) for model in models), end="")
         return
-    if sampler not in SAMPLERS:
-        raise InputError(f"There is no sampler {sampler!r}; give one of {', '.join(SAMPLERS)}.")
-    for option, number in {"trials": trials, "draws": draws}.items():
-        if number is not None and number < 1:
-            raise InputError(f"--{option} is {number}; it must be 1 or more.")
-    if seed < 0:
-        raise InputError(f"--seed is {seed}; it must be 0 or more.")
+    check_search(sampler, trials, draws, seed)
+    checks.number("--checkpoint-every", checkpoint_every)
     hidden_command = without_passwords(command, store_name)
     rows = load(data_name).training_rows()  # from here on there are no test rows
     chosen = {model: spaces.of(model, [name.strip() for name in also.split(",") if name.strip()]) for model in models}
