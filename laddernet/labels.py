@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from laddernet.errors import InputError
 
 UNLABELLED = -1  # the code of a row without a label
+_EXACT = 2**53  # up to which a float holds every whole number
 _LIKE_A_MARK = {"-1", "-1.0", "nan", "NaN", "None", "<NA>", "NaT"}  # what other marks become where all is made text
 
 
@@ -94,16 +95,18 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
     """
     values = [value.item() if isinstance(value, np.integer) else value for value in labels]
     made = np.array(values)
-    if not any(isinstance(value, int) for value in values) or made.dtype.kind not in "fO":
+    if made.dtype.kind not in "fO" or not any(isinstance(value, int) for value in values):
         return made
-    if made.dtype.kind == "f" and all(value == held for value, held in zip(values, made.tolist(), strict=True)):
+    if not all(isinstance(value, int) or float(value).is_integer() for value in values):
         return made
-    if all(isinstance(value, int) or float(value).is_integer() for value in values):
-        made = np.array([int(value) for value in values])
-        if made.dtype.kind not in "iu":
-            found = f"whole numbers from {min(values)} to {max(values)}"
-            raise InputError(f"y holds {found}, which no 64-bit type holds; give the labels as text.")
-    return made
+    if made.dtype.kind == "f" and all(abs(value) <= _EXACT for value in values):
+        return made
+    whole = [int(value) for value in values]
+    for kind in (np.int64, np.uint64):
+        if np.iinfo(kind).min <= min(whole) and max(whole) <= np.iinfo(kind).max:
+            return np.array(whole, kind)
+    found = f"whole numbers from {min(whole)} to {max(whole)}"
+    raise InputError(f"y holds {found}, which no 64-bit type holds; give the labels as text.")
 
 
 def _as_array(y: Any) -> np.ndarray:

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import NearestNeighbors
@@ -869,7 +869,7 @@ print(json.dumps(p.tolist()))
 
 
 def test_columns_measured_alike_keep_their_proportions() -> None:
-    pixels = np.array([[0, 255, 3], [255, 0, 0], [128, 64, 1]], np.uint8)
+    pixels = np.array([[0, 255, 3], [255, 0, 0], *([16 * i, 255 - i, 1] for i in range(12))], np.uint8)
     np.testing.assert_allclose(find_scaling(pixels)[1](pixels), pixels / 255.0, atol=1e-6)
 
 
@@ -889,6 +889,22 @@ def test_marks_of_yes_and_no_are_scaled_one_by_one() -> None:
     marks = (np.random.default_rng(0).random((200, 6)) < [0.02, 0.1, 0.3, 0.5, 0.7, 0.9]).astype(float)
     assert find_scaling(marks)[0] == "columns"
     assert find_scaling(np.column_stack([marks[:, :2], *np.random.default_rng(0).random((4, 200))]))[0] == "range"
+
+
+@pytest.mark.parametrize("values", [[0, 0.5, 1], [1, 2, 3, 4, 5], range(11)], ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_codes_and_ratings_are_not_taken_for_pixels(values: Any, kind: Any) -> None:
+    codes = np.random.default_rng(0).choice(list(values), (300, 9))
+    assert find_scaling(kind(codes))[0] == "columns"
+
+
+@pytest.mark.parametrize("greys", [16, 17, 256])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_images_are_taken_for_pixels_whatever_their_greys_are_divided_by(greys: int, kind: Any) -> None:
+    images = load_digits().data
+    greyed = np.round(images / 16 * (greys - 1)) + (greys > 17) * np.random.default_rng(0).integers(0, 3, images.shape)
+    assert find_scaling(kind(greyed))[0] == "range"
+    assert find_scaling(kind(greyed / greyed.max()))[0] == "range"
 
 
 def test_scaling_is_in_the_precision_of_the_input() -> None:
