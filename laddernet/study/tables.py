@@ -20,7 +20,6 @@ run, a test of two groups without spread) is absent: `None` here, empty in CSV, 
 import csv
 import io
 import math
-import re
 import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -35,6 +34,8 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 from scipy import stats
+
+from laddernet.spreadsheet import quoted
 
 Key = tuple[str, int]  # a model's id and a number of labels
 
@@ -446,16 +447,12 @@ def finished_runs(text: str) -> int:
     return sum(int(line["n"]) for line in csv.DictReader(io.StringIO(text)))
 
 
-# Also after what separates cells: where the comma is a decimal point, a spreadsheet splits at the semicolon.
-_FORMULA = re.compile(r'(^|[,;"])(\s*[=+@＝＋－＠-]|[\t\r\n\0])')
-
-
 def _csv(name: str) -> str:
     """
     >>> _csv("=1+1"), _csv("gate.py:Gate")
     ("'=1+1", 'gate.py:Gate')
     """
-    return _plain(_FORMULA.sub(r"\1'\2", name))
+    return _plain(quoted(name))
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ import pandas as pd
 
 from laddernet.errors import InputError
 from laddernet.files import reading, require_regular
+from laddernet.spreadsheet import unquoted
 
 CELLS = 1 << 19  # of a part: some 30 MB as Python's strings
 STDIN = "-"
@@ -200,7 +201,8 @@ def _records(path: str | Path, name: str, delimiter: str | None, encoding: str |
                         f"{name}, line {reader.line_num}: {cells} where the header has {width} columns; {advice}."
                     )
                 width = len(row)
-                yield row
+                # A ' that keeps a spreadsheet from computing a cell, as `predict` writes it, is no part of the cell.
+                yield list(map(unquoted, row)) if "'" in "".join(row) else row
         except UnicodeError as error:
             where = _undecodable_line(path, encoding)
             advice = "name the file's own with --encoding, perhaps cp1252 or utf-16"
