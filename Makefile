@@ -22,6 +22,7 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# ROUNDS=10: the tests that start processes, servers or a browser, with every core busy.
 stress: tools .venv/installed
 	tests/stress $(ROUNDS)
 

@@ -139,9 +139,24 @@ def is_running(pid: int) -> bool:
 
 def start(cwd: Path, options: tuple[str, ...] = LONG) -> subprocess.Popen[bytes]:
     arguments = [sys.executable, "-m", "laddernet", "study", *options]
-    return subprocess.Popen(
+    driver = subprocess.Popen(
         arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
+    started.append(driver)
+    return driver
+
+
+started: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def _none_is_left() -> Iterator[None]:
+    """A test that fails leaves no driver behind, which would keep the machine from the others."""
+    yield
+    while started:
+        driver = started.pop()
+        driver.kill()
+        driver.communicate()
 
 
 @pytest.mark.process
