@@ -1,0 +1,2 @@
+def run(a,b): raise NotImplementedError
+def figures(o): return []
