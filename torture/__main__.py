@@ -44,7 +44,11 @@ def main() -> int:
             shutil.rmtree(work, ignore_errors=True)
         seconds = time.monotonic() - started
         figures = list(PARTS[name].figures(outcome))
-        print(f"{name}: " + "; ".join(f"{what} {value}" for what, value in figures) + f"; failures {len(outcome.failures)}")
+        print(
+            f"{name}: "
+            + "; ".join(f"{what} {value}" for what, value in figures)
+            + f"; failures {len(outcome.failures)}"
+        )
         _print_failures(outcome, given.seed)
         sys.stdout.flush()
         failed += len(outcome.failures)

@@ -17,7 +17,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -28,7 +27,7 @@ import numpy as np
 import safetensors.numpy
 
 from torture.common import Failure, Options, Outcome, changed, complaint, contents, describe, environment, keep
-from torture.server import Call, Ended, Fault, Server
+from torture.server import Call, Ended, Fault, Pool, Server
 
 COUNT, LONG_COUNT = 12_000, 60_000
 BATCH = 40  # calls of one forked process
@@ -336,7 +335,9 @@ def npz_table(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     else:
         whole = io.BytesIO()
         with zipfile.ZipFile(whole, "w", rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as archive:
-            members = [(name, _npy(seeds, rng)) for name in rng.sample(["X", "y", "id", "x0", "z"], rng.randrange(1, 4))]
+            members = [
+                (name, _npy(seeds, rng)) for name in rng.sample(["X", "y", "id", "x0", "z"], rng.randrange(1, 4))
+            ]
             if rng.random() < 0.6:
                 good = {"X": np.zeros((6, 4), np.float32), "y": np.arange(6) % 2}
                 members = [("X", _npy_of(good["X"])), ("y", _npy_of(good["y"]))]
@@ -372,7 +373,24 @@ def _npy_of(array: np.ndarray) -> bytes:
 def _npy(seeds: Seeds, rng: random.Random) -> bytes:
     """An array whose header claims something, with few bytes behind it."""
     if rng.random() < 0.3:
-        kinds = ["f2", "f8", "i1", "i8", "u8", "b1", "c16", "S5", "U3", "M8[s]", "m8[D]", "V8", "S0", "U0", ">f4", ">i2"]
+        kinds = [
+            "f2",
+            "f8",
+            "i1",
+            "i8",
+            "u8",
+            "b1",
+            "c16",
+            "S5",
+            "U3",
+            "M8[s]",
+            "m8[D]",
+            "V8",
+            "S0",
+            "U0",
+            ">f4",
+            ">i2",
+        ]
         array = np.zeros(rng.choice([(6,), (6, 4), (6, 2, 2), (0, 4), (6, 0), (), (1, 4)]), rng.choice(kinds))
         if array.dtype.kind == "f":
             array[...] = rng.choice([0, np.nan, np.inf, -np.inf, 1e-45])
@@ -388,7 +406,9 @@ def _npy(seeds: Seeds, rng: random.Random) -> bytes:
          "'<f' + '4'", "('<f4', (10,))", "'>i8'", "'|S0'", "'<U0'", "'?'", "'<f3'", "'<g'", "'" + "f" * 3000 + "'"]
     )  # fmt: skip
     header = f"{{'descr': {kind}, 'fortran_order': {rng.choice(['False', 'True', '0', 'x'])}, 'shape': {shape}, }}"
-    header = rng.choice([header] * 12 + ["{" * 5000, header[:-2], "(" * 9000, "", header + "}", "9" * 5000, header * 30])
+    header = rng.choice(
+        [header] * 12 + ["{" * 5000, header[:-2], "(" * 9000, "", header + "}", "9" * 5000, header * 30]
+    )
     encoded = header.encode("latin-1") + b"\n"
     version = rng.choice([(1, 0)] * 6 + [(2, 0), (3, 0), (9, 9), (0, 0)])
     claimed = rng.choice([len(encoded)] * 8 + [0, 5, 65535])
@@ -527,7 +547,9 @@ def checkpoint(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         shutil.copytree(seeds.folder / "finished", folder / "run")
         path = folder / "run" / rng.choice(["config.json", "result.json"])
         held = path.read_bytes()
-        path.write_bytes(damaged(rng, held) if rng.random() < 0.5 else as_json(rng, mutated(seeds, rng, json.loads(held))))
+        path.write_bytes(
+            damaged(rng, held) if rng.random() < 0.5 else as_json(rng, mutated(seeds, rng, json.loads(held)))
+        )
         return Prepared(argv)
     run = seeds.copy("run", folder)
     records = sorted((run / "checkpoints").glob("*.json"))
@@ -569,7 +591,9 @@ def store(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     else:
         _change_database(seeds, rng, path)
     if search:
-        argv = rng.choice([["tune", "report"], ["tune", "report", "vanilla"], ["tune", "vanilla", *TINY, "--trials", "3"]])
+        argv = rng.choice(
+            [["tune", "report"], ["tune", "report", "vanilla"], ["tune", "vanilla", *TINY, "--trials", "3"]]
+        )
         return Prepared([*argv, "--out", "tune"])
     again = ["study", "--models", "vanilla,baseline", "--seeds", "2", *TINY]
     return Prepared([*rng.choice([["report"], ["study", "status"], again, [*again, "--dry-run"]]), "--out", "study"])
@@ -639,7 +663,9 @@ def toml(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     if name == "space.toml":
         more = rng.choice([["--show-space"], [*TINY, "--out", "new"]])
         return Prepared(["tune", "vanilla", "--space", name, *more])
-    return Prepared([*rng.choice([["train"], ["study", "--models", "vanilla"]]), *TINY, "--tuned", name, "--out", "new"])
+    return Prepared(
+        [*rng.choice([["train"], ["study", "--models", "vanilla"]]), *TINY, "--tuned", name, "--out", "new"]
+    )
 
 
 # --- Options ----------------------------------------------------------------------------------------------------
@@ -685,9 +711,13 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         "report": ["report", *new],
         "tune": ["tune", "vanilla", *TINY, *new],
     }
-    command = rng.choice(["fit", "predict", "suggest", "curve", "train", "train", "study", "study", "tune", "tune", *base])
+    command = rng.choice(
+        ["fit", "predict", "suggest", "curve", "train", "train", "study", "study", "tune", "tune", *base]
+    )
     argv = list(base[command])
-    flags = [option for option in _OPTIONS[command] if option.opts[0].startswith("--") and option.opts[0] not in _LEFT_OUT]
+    flags = [
+        option for option in _OPTIONS[command] if option.opts[0].startswith("--") and option.opts[0] not in _LEFT_OUT
+    ]
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         if not flags:
             break
@@ -699,7 +729,10 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         if option.opts[0] in ("--out", "--also", "--store", "--space") and value.startswith(("/", "~", "..")):
             value = "in/" + value.lstrip("/.~")  # nothing outside of the case's folder is written to
         if option.opts[0] == "--store" and "://" not in value and rng.random() < 0.3:
-            value = rng.choice(["postgresql://127.0.0.1:1/x", "mysql://a/b", "sqlite:///new.db", "://", "postgresql://"]) + value
+            value = (
+                rng.choice(["postgresql://127.0.0.1:1/x", "mysql://a/b", "sqlite:///new.db", "://", "postgresql://"])
+                + value
+            )
         argv += [f"{option.opts[0]}={value}"] if rng.random() < 0.5 else [option.opts[0], value]
     if rng.random() < 0.1:
         argv.insert(rng.randrange(len(argv) + 1), text(seeds, rng).replace("\0", ""))
@@ -721,7 +754,9 @@ def combinator(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         ]
     )  # fmt: skip
     (folder / "comb.py").write_bytes(source)
-    name = rng.choice(["comb.py:Mine"] * 6 + ["comb.py:", "comb.py", ":Mine", "comb.py:No", "./comb.py:Mine", "comb:Mine", "."])
+    name = rng.choice(
+        ["comb.py:Mine"] * 6 + ["comb.py:", "comb.py", ":Mine", "comb.py:No", "./comb.py:Mine", "comb:Mine", "."]
+    )
     command = rng.choice([["train"], ["study", "--seeds", "1"]])
     return Prepared([*command, *TINY, "--out", "new", "--model" if command[0] == "train" else "--models", name])
 
@@ -748,32 +783,17 @@ KINDS: dict[str, tuple[Kind, int]] = {
 def run(asked: Options, shim: Path | None) -> Outcome:
     cores = len(os.sched_getaffinity(0))
     (asked.work / "cache").mkdir(parents=True, exist_ok=True)
-    servers = [
-        Server(environment(asked.work), asked.work / "inputs-server.log", shim)
-        for _ in range(1 if asked.case is not None else min(cores, 2))
-    ]
+    cores = 1 if asked.case is not None else min(cores, 2)
     outcome = Outcome()
-    try:
-        seeds = Seeds(asked.work / "seeds", servers[0], shim is not None, asked.seed)
+    with Pool([Server(environment(asked.work), asked.work / "log", shim) for _ in range(cores)]) as pool:
+        with pool.one() as server:
+            seeds = Seeds(asked.work / "seeds", server, shim is not None, asked.seed)
         count = asked.count or (LONG_COUNT if asked.long else COUNT)
         cases = iter([asked.case] if asked.case is not None else range(count))
         batches = iter(lambda: list(islice(cases, BATCH)), [])
-        idle = list(servers)
-        with ThreadPoolExecutor(len(servers)) as pool:
-
-            def perform(batch: list[int]) -> None:
-                server = idle.pop()
-                try:
-                    _batch(asked, seeds, server, batch, outcome)
-                finally:
-                    idle.append(server)
-
-            for _ in pool.map(perform, batches):
-                figures = outcome.counts
-                asked.on_case(f"{figures['cases']:,} of {count:,} inputs, {len(outcome.failures)} failures")
-    finally:
-        for server in servers:
-            server.close()
+        for _ in pool.map(lambda server, batch: _batch(asked, seeds, server, batch, outcome), batches):
+            done = outcome.counts["cases"]
+            asked.on_case(f"{done:,} of {count:,} inputs, {len(outcome.failures)} failures")
     return outcome
 
 

@@ -1,2 +1,6 @@
-def run(a,b): raise NotImplementedError
-def figures(o): return []
+def run(a, b):
+    raise NotImplementedError
+
+
+def figures(o):
+    return []

@@ -15,7 +15,9 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,39 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class Pool:
+    """Servers that share the work."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._servers = servers
+        self._idle = list(servers)
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.close()
+
+    @contextmanager
+    def one(self) -> Iterator[Server]:
+        server = self._idle.pop()
+        try:
+            yield server
+        finally:
+            self._idle.append(server)
+
+    def map(self, function: Callable[[Server, Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """What the function makes of each item, as many at a time as there are servers."""
+
+        def perform(item: Any) -> Any:
+            with self.one() as server:
+                return function(server, item)
+
+        with ThreadPoolExecutor(len(self._servers)) as pool:
+            yield from pool.map(perform, items)
 
 
 # --- The server -------------------------------------------------------------------------------------------------
