@@ -45,7 +45,7 @@ class Prepared:
 
     argv: list[str]
     stdin: str | None = None
-    unchanged: Callable[[], bool] | None = None  # if accepted, whether the input still means what it did
+    same: bool | None = None  # whether a file with a checksum still means what it did
 
 
 Kind = Callable[["Seeds", random.Random, Path], Prepared]
@@ -500,7 +500,7 @@ def model_file(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         bad_about, bad_arrays = _parsed((folder / "bad.safetensors").read_bytes())
         return about == bad_about and _same_arrays(arrays, bad_arrays)
 
-    return Prepared(_model_command(rng, "bad.safetensors"), unchanged=unchanged)
+    return Prepared(_model_command(rng, "bad.safetensors"), same=_holds(unchanged))
 
 
 def signed_model(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
@@ -561,7 +561,7 @@ def checkpoint(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     if rng.random() < 0.7:
         path = rng.choice([record, arrays])
         path.write_bytes(damaged(rng, path.read_bytes()))
-        return Prepared(argv, unchanged=lambda: (json.loads(record.read_bytes()), arrays.read_bytes()) == before)
+        return Prepared(argv, same=_holds(lambda: (json.loads(record.read_bytes()), arrays.read_bytes()) == before))
     # What the checksums cannot tell.
     changed_record = before[0]
     if rng.random() < 0.5:
@@ -840,7 +840,7 @@ def _why(ended: Ended, accepted: bool, made: Prepared, before: dict[str, bytes],
     if why := complaint(ended.code, ended.err):
         return why
     if accepted:
-        if made.unchanged is not None and not _holds(made.unchanged):
+        if made.same is False:
             return "a damaged file was accepted"
         return None
     if ended.code != 2:
