@@ -1,15 +1,21 @@
-# Both commands set up what they need: a virtual environment in .venv, remade when the dependencies change.
+# Both commands set up what they need: a virtual environment in .venv, remade when the dependencies change. The tests
+# also need a browser, PostgreSQL, npm and a C compiler: tests/tools.py installs them where it may, and the tests that
+# need a tool which is missing are skipped, or fail with CI=true.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test tools lint bench clean
+.NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
 	$(BIN)/laddernet study demo --out study-demo
 
-test: lint
+test: tools lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+tools:
+	$(PYTHON) tests/tools.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -20,6 +26,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/bench.py
 
 .venv/installed: pyproject.toml
+	$(PYTHON) tests/tools.py venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@

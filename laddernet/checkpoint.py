@@ -55,8 +55,9 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         content = path.read_bytes()
     try:
         return safetensors.numpy.load(content)
-    except safetensors.SafetensorError as error:
-        raise InputError(f"{path} is not a whole safetensors file ({error}).") from error
+    except (safetensors.SafetensorError, ValueError, TypeError, KeyError) as error:  # the last three: its header
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} is not a whole safetensors file ({reason}).") from error
 
 
 def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: list[dict[str, Any]]) -> None:
@@ -65,7 +66,7 @@ def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: lis
     Later ones stay: they were refused when the run was resumed, and it is not for us to judge what they are.
     """
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)  # without its parents: a run's folder that was removed stays so
     arrays = folder / f"epoch-{epoch:06d}.safetensors"
     write_atomic(arrays, safetensors.numpy.save(named_arrays(state)))
     record = {
@@ -144,7 +145,7 @@ def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
         if record["sha256"] != sha256(arrays):
             raise InputError(f"{arrays} is damaged.")
         return {key: record[key] for key in ("epoch", "history")}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged.") from error

@@ -21,6 +21,8 @@ from laddernet.network import Rows, Scaling, folded, join, log_softmax, softmax
 if TYPE_CHECKING:
     from laddernet.models import AnyModel
 
+_MOST_CLASS_BYTES = 1 << 30  # that the classes of a file may take in memory
+
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
     """A classifier that learns from labelled and unlabelled rows alike: a Ladder Network.
@@ -283,7 +285,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         parameters = {name: held["value"] for name, held in about["parameters"].items() if "value" in held}
         parameters |= {name: dict(held["pairs"]) for name, held in about["parameters"].items() if "pairs" in held}
         made = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
-        made.classes_ = np.array(about["classes"]["values"], dtype=about["classes"]["dtype"])
+        made.classes_ = _classes(about["classes"]["values"], np.dtype(about["classes"]["dtype"]))
         made.n_features_in_ = about["n_features_in"]
         if about["feature_names_in"] is not None:
             made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
@@ -293,7 +295,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
             raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
         scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], about.get("bound"))  # None before format 2
-        made._networks = [_below(arrays, f"networks.{number}.") for number in range(about["networks"])]
+        held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
+        if about["networks"] != len(held):
+            raise InputError(f"The model says it has {about['networks']} networks and holds {len(held)}; save it anew.")
+        made._networks = [_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
         made._shares = about.get("shares", equal)
         made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
@@ -307,6 +312,13 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
         check_is_fitted(self)
         write(Path(path), self.network_, self.classes_)
+
+
+def _classes(values: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
+    """The classes of a file in their own type, unless it would take more memory than any classes do."""
+    if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
+        raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
+    return np.array(values, dtype=dtype)
 
 
 def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from laddernet.errors import DivergedError, InputError
-from laddernet.options import say
+from laddernet.files import refusal
+from laddernet.options import say, visible
 
 _COMMANDS = {
     "laddernet.table.cli": ["fit", "predict", "inspect", "suggest", "curve"],
@@ -50,6 +51,14 @@ class _Commands(TyperGroup):
         alone.command(name)(getattr(import_module(module), name))
         return name, typer.main.get_command(alone), rest
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _explained():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _explained():
+            return super().invoke(ctx)
+
 
 def _docstrings(module: str, functions: Sequence[str]) -> dict[str, str]:
     """What functions of a module say of themselves, without running it."""
@@ -69,12 +78,17 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that does not know "±" shows "?"
             stream.reconfigure(errors="replace")
-    warnings.formatwarning = lambda message, *_, **__: f"laddernet: {message}\n"  # one sentence, as all else
+    # One sentence, as all else.
+    warnings.formatwarning = lambda message, *_, **__: f"laddernet: {visible(str(message).replace(chr(10), ' '))}\n"
     try:
         with _printed():
             app()
     except InputError as error:
         say(f"laddernet: {error}")
+        sys.exit(2)
+    except MemoryError as error:
+        reason = f" ({error})" if str(error) else ""
+        say(f"laddernet: There is not enough memory{reason}; give a smaller table or network, or free some memory.")
         sys.exit(2)
     except DivergedError as error:
         say(f"laddernet: {error}")
@@ -82,8 +96,50 @@ def main() -> None:
 
 
 @contextmanager
+def _explained() -> Iterator[None]:
+    """Turn errors of the system into sentences, and let no escape sequence of an argument reach the terminal."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == _STDOUT:
+            raise
+        raise InputError(refusal(error)) from error
+    except Exception as error:
+        if hasattr(error, "format_message"):  # of a command line that makes no sense; the class is not public
+            error.message = visible(error.message)  # type: ignore[attr-defined]
+        raise
+
+
+_STDOUT = "standard output"
+
+
+class _StandardOutput(io.FileIO):
+    """Names itself in its errors, which have no file name otherwise: so they are told from those of other files."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = _STDOUT
+            raise
+
+
+def _named(stream: Any) -> Any:
+    """Standard output with errors that name it, if it is a file of the system and not a test's."""
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)  # Python may be told not to buffer
+    if type(raw) is not io.FileIO:
+        return stream
+    stream.flush()
+    out = io.BufferedWriter(_StandardOutput(raw.fileno(), "wb", closefd=False))
+    by_lines = stream.line_buffering or stream.write_through
+    return io.TextIOWrapper(out, stream.encoding, "replace", line_buffering=by_lines)
+
+
+@contextmanager
 def _printed() -> Iterator[None]:
     """Whatever a command prints has gone out at its end; if the system refuses it, that is one sentence."""
+    sys.stdout = _named(sys.stdout)
     try:
         try:
             yield
@@ -91,7 +147,7 @@ def _printed() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None:
+        if error.filename != _STDOUT:
             raise
         # Python writes what is left when it ends, and would complain once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,7 +18,7 @@ from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import InputError
 from laddernet.ladder import paper_parameters
 from laddernet.models import MODELS
-from laddernet.options import say, whole_number, whole_numbers
+from laddernet.options import say, show, visible, whole_number, whole_numbers
 from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
 from laddernet.settings import configure
@@ -71,7 +71,7 @@ def data(
 
     if name is not None:
         folder = fetch(name)
-        print(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
+        show(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
         return
     sets = known()
     if as_json:
@@ -81,7 +81,11 @@ def data(
     for info in sets:
         where = info.where if info.cached else f"{info.where} (not fetched: laddernet data {info.name})"
         table.add_row(
-            info.name, f"{info.n_train:,} + {info.n_test:,}", str(info.n_features), str(info.n_classes), Text(where)
+            info.name,
+            f"{info.n_train:,} + {info.n_test:,}",
+            str(info.n_features),
+            str(info.n_classes),
+            Text(visible(where)),
         )
     out.print(table)
 
@@ -184,7 +188,7 @@ def train(
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     else:
-        print(f"test error {result['test_error']:.2f} %   ({folder})")
+        show(f"test error {result['test_error']:.2f} %   ({folder})")
 
 
 def _numbers(name: str, text: str | None) -> list[float] | None:

@@ -18,6 +18,7 @@ from laddernet.errors import InputError
 from laddernet.files import write_atomic
 from laddernet.labels import UNLABELLED, encode_labels
 from laddernet.network import Rows, dense
+from laddernet.options import visible
 from laddernet.scaling import find_scaling
 
 if TYPE_CHECKING:
@@ -234,8 +235,9 @@ def plot_label_curve(
     ax.set_xlabel("labels a class")
     ax.set_ylabel("error (%)")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_title(title)
-    ax.legend(frameon=False)
+    ax.set_title(visible(title), parse_math=False)  # a dollar sign in a name begins no formula
+    for text in ax.legend(frameon=False).get_texts():
+        text.set_parse_math(False)
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure

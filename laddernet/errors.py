@@ -13,5 +13,9 @@ class BusyError(InputError):
     """Another process is at work on the same run."""
 
 
+class RemovedError(InputError):
+    """The folder of a run was removed, or made anew by another process, while the run was under way."""
+
+
 class AbsentError(InputError):
     """There is no study where one was looked for."""

@@ -1,16 +1,24 @@
 """Files that are whole or absent, never half written."""
 
+import errno
 import hashlib
+import json
 import os
+import stat
+import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from platformdirs import user_cache_path
 
-from laddernet.errors import InputError
+from laddernet.errors import BusyError, InputError
+
+_SMALL = 1 << 24  # bytes of a file of settings: far more than any has
+_MANY = "close other files, or raise the limit on open files (ulimit -n)"
+_ADVICE = {errno.ENAMETOOLONG: "give it a shorter name", errno.EMFILE: _MANY, errno.ENFILE: _MANY}
 
 
 def cache_folder() -> Path:
@@ -50,6 +58,38 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
 
 
+@contextmanager
+def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> Iterator[None]:
+    """Keep other processes out of the block; raise `BusyError` with the sentence `busy` after `timeout` seconds.
+
+    The system gives the lock back when its process ends, however it ends. The file is not written to, and a symbolic
+    link in its place is refused.
+    """
+    from filelock import FileLock, Timeout  # takes longer to import than all else here
+
+    if os.path.islink(path):
+        raise InputError(f"{path} is a symbolic link where a lock file should be; remove it.")
+    lock = FileLock(path, timeout=timeout)
+    with writing(path):
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise BusyError(busy) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def open_unlinked(path: str | os.PathLike[str], mode: Literal["ab", "wb"]) -> BinaryIO:
+    """Open a file for writing, but not through a symbolic link that somebody else may have put in its place."""
+
+    def no_links(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+    return open(path, mode, opener=no_links)
+
+
 def sha256(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's content, as 64 hexadecimal digits."""
     with reading(path), Path(path).open("rb") as file:
@@ -63,7 +103,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         advice = "name a place that exists, may be written to and has space"
-        raise InputError(f"Cannot write {path} ({error.strerror or error}); {advice}.") from error
+        raise InputError(f"Cannot write {path} ({_reason(error, advice)}.") from error
 
 
 @contextmanager
@@ -73,7 +113,68 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         advice = "name a file that exists and may be read"
-        raise InputError(f"Cannot read {path} ({error.strerror or error}); {advice}.") from error
+        raise InputError(f"Cannot read {path} ({_reason(error, advice)}.") from error
+
+
+def refusal(error: OSError) -> str:
+    """Describe in one sentence an error of the system that nothing else has explained.
+
+    >>> refusal(OSError(errno.EACCES, "Permission denied", "data"))
+    'Cannot use data (Permission denied); name one that exists and may be used.'
+    """
+    if error.filename is None:
+        return f"The system refused a request ({_reason(error, 'make room for it, and give the command again')}."
+    return f"Cannot use {error.filename} ({_reason(error, 'name one that exists and may be used')}."
+
+
+def _reason(error: OSError, advice: str) -> str:
+    return f"{error.strerror or error}); {_ADVICE.get(error.errno or 0, advice)}"
+
+
+def require_regular(path: str | os.PathLike[str]) -> int:
+    """Refuse what is not a regular file, as a device or a pipe, which may have no end; return the size in bytes."""
+    with reading(path):
+        found = os.stat(path)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path} is a device, a pipe or a socket; name a regular file.")
+    return found.st_size
+
+
+def read_small(path: str | os.PathLike[str]) -> bytes:
+    """Read a file of settings or records, if it is a regular file and not larger than 16 MB."""
+    size = require_regular(path)
+    if size > _SMALL:
+        raise InputError(f"{path} has {size:,} bytes; files of this kind have no more than {_SMALL:,}.")
+    with reading(path), Path(path).open("rb") as file:
+        return file.read(_SMALL)
+
+
+def from_json(text: str | bytes) -> Any:
+    """Parse JSON; whatever is wrong with the text is a `ValueError`.
+
+    >>> from_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: nested too deeply
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def from_toml(text: str) -> dict[str, Any]:
+    """Parse TOML; whatever is wrong with the text is a `ValueError`.
+
+    >>> from_toml("a = " + "[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: nested too deeply
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _sync_folder(folder: Path) -> None:

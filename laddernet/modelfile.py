@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 
 from laddernet.errors import InputError
-from laddernet.files import reading, write_atomic
+from laddernet.files import from_json, reading, require_regular, write_atomic
 
 FORMAT = 3  # raised when files are written that this reader would not understand; older ones stay readable
 _KIND, _ABOUT, _CHECK = "laddernet", "about", "sha256"
+_LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
 
 Arrays = dict[str, np.ndarray]
 About = dict[str, Any]
@@ -38,21 +39,24 @@ def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, about: About)
 def read(path: str | os.PathLike[str], kind: str) -> tuple[Arrays, About]:
     """The arrays of a file and what is said about them, if it is a whole one of this kind."""
     path = Path(path)
-    with reading(path):
-        content = path.read_bytes()
+    size = require_regular(path)
     try:
-        arrays = safetensors.numpy.load(content)
-        length = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+        with reading(path), path.open("rb") as file:
+            header = _header(file, size)
+            if not {_KIND, _ABOUT, _CHECK} <= header.keys():
+                advice = "name one that laddernet saved"
+                raise InputError(f"{path} is a safetensors file, but not a model of laddernet; {advice}.")
+            file.seek(0)
+            arrays = safetensors.numpy.load(file.read(size))
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
+        if isinstance(error, InputError):
+            raise
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is not a whole model file ({reason}); name one that laddernet has saved.") from error
-    if not {_KIND, _ABOUT, _CHECK} <= header.keys():
-        raise InputError(f"{path} is a safetensors file, but not a model of laddernet; name one that laddernet saved.")
     if header[_CHECK] != _check(header[_KIND], header[_ABOUT], arrays):
         raise InputError(f"{path} is damaged or was changed: its content is not what was saved; save the model anew.")
     with understood(path):
-        about = json.loads(header[_ABOUT])
+        about = from_json(header[_ABOUT])
         newer = about["format"] > FORMAT
     if newer:
         raise InputError(f"{path} was saved by laddernet {about['version']}, which is newer; install that version.")
@@ -63,6 +67,17 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[Arrays, About]:
     return arrays, about
 
 
+def _header(file: BinaryIO, size: int) -> dict[str, str]:
+    """The metadata of a safetensors file, before its arrays are read: so a file of another kind is never read whole."""
+    length = int.from_bytes(file.read(8), "little")
+    if not 0 < length <= min(size - 8, _LONGEST_HEADER):
+        raise ValueError(f"its header would have {length:,} bytes")
+    header = from_json(file.read(length))
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    texts = metadata if isinstance(metadata, dict) else {}
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
 @contextmanager
 def understood(path: str | os.PathLike[str]) -> Iterator[None]:
     """Say of a file that lacks something, or holds something else in its place, that it does."""
@@ -70,7 +85,7 @@ def understood(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(f"{path} is not a model as laddernet saves it ({reason}); save the model anew.") from error
 

@@ -1,6 +1,8 @@
 """What commands have in common: how they read their options, and how they speak up."""
 
+import json
 import sys
+import unicodedata
 
 from laddernet.errors import InputError
 
@@ -25,5 +27,33 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def say(sentence: str) -> None:
-    """One line on stderr, also if a name in it has a line break."""
-    print(sentence.replace("\n", " "), file=sys.stderr)
+    """Print one line on stderr, also if a name in it has a line break."""
+    print(visible(sentence.replace("\n", " ")), file=sys.stderr)
+
+
+def show(line: str, *, flush: bool = False) -> None:
+    """Print one line on stdout, whatever the names in it hold."""
+    print(visible(line), flush=flush)
+
+
+def visible(text: str) -> str:
+    r"""Escape what a terminal would obey or hide: controls, changes of direction, invisible characters, stray bytes.
+
+    >>> print(visible("a\x1b[31m b\u202e ä\n"))
+    a\x1b[31m b\u202e ä\n
+    """
+    return "".join(c if _prints(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def visible_json(text: str) -> str:
+    r"""Escape the same in JSON that is indented, in JSON's own way.
+
+    >>> visible_json('"\x9b1m"')
+    '"\\u009b1m"'
+    """
+    escaped = (c if _prints(c) or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    return "".join(escaped).replace("\x7f", "\\u007f")  # which JSON does not escape
+
+
+def _prints(c: str) -> bool:
+    return c.isprintable() or unicodedata.category(c) == "Zs"  # a space of any width is harmless

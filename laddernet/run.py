@@ -7,12 +7,13 @@ The folder holds ``config.json``, ``command.txt``, ``environment.json``, ``metri
 import csv
 import io
 import json
+import math
+import os
 import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
 from importlib import metadata
@@ -26,12 +27,16 @@ import safetensors.numpy
 
 from laddernet import checkpoint, native
 from laddernet.data import TrainingData
-from laddernet.errors import BusyError, InputError
-from laddernet.files import reading, write_atomic, writing
+from laddernet.errors import InputError, RemovedError
+from laddernet.files import locked, reading, write_atomic, writing
 from laddernet.ladder import Ladder, statistics
 from laddernet.machine import cores
 from laddernet.models import Model, find
 from laddernet.training import Config, Record, Trained, train
+
+_DAMAGED = "{} is damaged; remove its folder, or choose another --out."
+_REMOVED = "{} was removed or replaced while its run was under way; give the same command to start it again."
+_BEGUN = {"checkpoints", "command.txt", "environment.json", "metrics.csv"}  # what a run has before it is finished
 
 
 def default_folder(config: Config) -> Path:
@@ -62,58 +67,70 @@ def run(
     and the result are written. Returns what ``result.json`` holds.
     """
     _claim(folder, config)
-    with _alone(folder):
-        _claim(folder, config)  # again, for another process may have been here before the lock was ours
-        _remove_unfinished(folder)
-        if (folder / "result.json").exists():
-            result = _read_json(folder / "result.json")
-            if result.get("fingerprint") != config.fingerprint:
-                raise InputError(f"{folder} holds this run as another version computed it; choose another --out.")
-            if test is not None and "test_error" not in result:
-                raise InputError(f"{folder} holds a run of a search, without a test error; choose another --out.")
+    lock = folder / ".lock"
+    with locked(lock, busy=f"Another process is training in {folder}; wait for it or choose another --out.", timeout=0):
+        held = _identity(lock)
+        try:
+            _claim(folder, config)  # again, for another process may have been here before the lock was ours
+            _remove_unfinished(folder)
+            if (folder / "result.json").exists():
+                result = _read_result(folder, config, with_test=test is not None)
+                checkpoint.remove(folder / "checkpoints")
+                return result
+            _write_json(folder / "config.json", asdict(config))
+            if test is not None:
+                _write_json(folder / "environment.json", environment())
+                write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
+            started = time.monotonic()
+            history: list[Record] = []
+            written = 0.0
+
+            def check() -> None:
+                if _identity(lock) != held or not (folder / "config.json").exists():
+                    raise RemovedError(_REMOVED.format(folder))
+
+            def after_epoch(record: Record) -> None:
+                nonlocal written
+                history.append(record)
+                check()
+                if time.monotonic() - written >= 1:  # for who watches; a disk may need longer than a short epoch
+                    write_atomic(folder / "metrics.csv", metrics_csv(history))
+                    written = time.monotonic()
+                on_epoch(record)
+
+            trained = train(
+                config,
+                data,
+                monitor=test if track_test else None,
+                evaluate_every=evaluate_every,
+                folder=folder / "checkpoints",
+                checkpoint_every=checkpoint_every,
+                before_checkpoint=check,
+                on_resume=history.extend,
+                on_epoch=after_epoch,
+                on_checkpoint=on_checkpoint,
+                on_notice=on_notice,
+            )
+            check()
+            if test is not None:
+                weights = checkpoint.named_arrays({"ladder": trained.ladder, "statistics": trained.statistics})
+                content = safetensors.numpy.save(weights, {"format": "laddernet 1"})
+                write_atomic(folder / "weights.safetensors", content)
+            write_atomic(folder / "metrics.csv", metrics_csv(trained.history))
+            result = {
+                **({} if test is None else {"test_error": trained.error(*test)}),
+                **{key: value for key, value in trained.history[-1].items() if key != "test_error"},
+                "fingerprint": config.fingerprint,
+                "seconds": round(time.monotonic() - started, 1),  # of this attempt
+            }
+            check()
+            _write_json(folder / "result.json", result)
             checkpoint.remove(folder / "checkpoints")
             return result
-        _write_json(folder / "config.json", asdict(config))
-        if test is not None:
-            _write_json(folder / "environment.json", environment())
-            write_atomic(folder / "command.txt", (shlex.join(command) + "\n").encode())
-        started = time.monotonic()
-        history: list[Record] = []
-        written = 0.0
-
-        def after_epoch(record: Record) -> None:
-            nonlocal written
-            history.append(record)
-            if time.monotonic() - written >= 1:  # for who watches; a disk may need longer than a short epoch
-                write_atomic(folder / "metrics.csv", metrics_csv(history))
-                written = time.monotonic()
-            on_epoch(record)
-
-        trained = train(
-            config,
-            data,
-            monitor=test if track_test else None,
-            evaluate_every=evaluate_every,
-            folder=folder / "checkpoints",
-            checkpoint_every=checkpoint_every,
-            on_resume=history.extend,
-            on_epoch=after_epoch,
-            on_checkpoint=on_checkpoint,
-            on_notice=on_notice,
-        )
-        if test is not None:
-            weights = checkpoint.named_arrays({"ladder": trained.ladder, "statistics": trained.statistics})
-            write_atomic(folder / "weights.safetensors", safetensors.numpy.save(weights, {"format": "laddernet 1"}))
-        write_atomic(folder / "metrics.csv", metrics_csv(trained.history))
-        result = {
-            **({} if test is None else {"test_error": trained.error(*test)}),
-            **{key: value for key, value in trained.history[-1].items() if key != "test_error"},
-            "fingerprint": config.fingerprint,
-            "seconds": round(time.monotonic() - started, 1),  # of this attempt
-        }
-        _write_json(folder / "result.json", result)
-        checkpoint.remove(folder / "checkpoints")
-        return result
+        except InputError as error:
+            if _identity(lock) != held and not isinstance(error, RemovedError):  # which is why it could not be written
+                raise RemovedError(_REMOVED.format(folder)) from error
+            raise
 
 
 def load_run(folder: Path) -> tuple[Config, Trained]:
@@ -125,9 +142,12 @@ def load_run(folder: Path) -> tuple[Config, Trained]:
         config = Config.from_json(held)
         first, last = (arrays[f"ladder.encoder.{l}.W"] for l in (0, len(config.hidden)))
         sizes = (first.shape[0], *config.hidden, last.shape[1])
-    except (TypeError, KeyError, IndexError) as error:
-        raise InputError(f"{folder} does not hold a finished run of this version of laddernet ({error}).") from error
-    template = jax.eval_shape(partial(_empty, find(config.model), sizes))
+        template = jax.eval_shape(partial(_empty, find(config.model), sizes))
+    except InputError:
+        raise
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:  # wrong in any field
+        reason = " ".join(str(error).split())
+        raise InputError(f"{folder} does not hold a finished run of this version of laddernet ({reason}).") from error
     tree = checkpoint.from_named_arrays(template, arrays, weights)
     return config, Trained(tree["ladder"], tree["statistics"], [])
 
@@ -170,8 +190,12 @@ def read_metrics(folder: Path) -> list[Record]:
     """The record of each epoch of a run."""
     path = folder / "metrics.csv"
     with reading(path):
-        rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8"))))
-    return [{k: int(v) if k == "epoch" else float(v) for k, v in row.items() if v} for row in rows]
+        content = path.read_bytes()
+    try:
+        rows = list(csv.DictReader(io.StringIO(content.decode())))
+        return [{k: int(v) if k == "epoch" else float(v) for k, v in row.items() if v} for row in rows]
+    except (ValueError, TypeError, csv.Error) as error:  # not UTF-8, not numbers, more cells than columns
+        raise InputError(_DAMAGED.format(path)) from error
 
 
 def _claim(folder: Path, config: Config) -> None:
@@ -182,6 +206,8 @@ def _claim(folder: Path, config: Config) -> None:
     if not others:
         return
     if "config.json" not in others:
+        if (folder / ".lock").exists() and _BEGUN.issuperset(others):
+            return  # of a run whose configuration was removed; checkpoints name the run that they are of
         raise InputError(f"{folder} holds other files ({min(others)}); choose an empty folder for --out.")
     held = _read_json(folder / "config.json")
     wanted = json.loads(json.dumps(asdict(config)))
@@ -193,22 +219,13 @@ def _claim(folder: Path, config: Config) -> None:
         )
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second process out of the folder; the lock goes with its owner, however that ends."""
-    import fcntl
-
-    with writing(folder):
-        lock = (folder / ".lock").open("w")
-    with lock:
-        with writing(folder):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BusyError(
-                    f"Another process is training in {folder}; wait for it or choose another --out."
-                ) from error
-        yield
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Distinguish a file from every other, also from one that has taken its place; None if there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _remove_unfinished(folder: Path) -> None:
@@ -216,6 +233,20 @@ def _remove_unfinished(folder: Path) -> None:
     with writing(folder):
         for path in folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)
+
+
+def _read_result(folder: Path, config: Config, *, with_test: bool) -> dict[str, Any]:
+    """The result of a finished run, if it is this one's and whole."""
+    path = folder / "result.json"
+    result = _read_json(path)
+    if result.get("fingerprint") != config.fingerprint:
+        raise InputError(f"{folder} holds this run as another version computed it; choose another --out.")
+    if with_test and "test_error" not in result:
+        raise InputError(f"{folder} holds a run of a search, without a test error; choose another --out.")
+    for name, value in result.items():
+        if name != "fingerprint" and not (isinstance(value, int | float) and math.isfinite(value)):
+            raise InputError(_DAMAGED.format(path))
+    return result
 
 
 def _write_json(path: Path, value: Any) -> None:
@@ -227,8 +258,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         text = path.read_bytes()
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path} is damaged; remove its folder, or choose another --out.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(_DAMAGED.format(path)) from error
     if not isinstance(value, dict):
         raise InputError(f"{path} is not of laddernet; choose another --out.")
     return value

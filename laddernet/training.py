@@ -115,6 +115,7 @@ def train(
     evaluate_every: int = 1,
     folder: Path | None = None,
     checkpoint_every: float = 60.0,
+    before_checkpoint: Callable[[], None] = lambda: None,
     on_resume: Callable[[list[Record]], None] = lambda history: None,
     on_epoch: Callable[[Record], None] = lambda record: None,
     on_checkpoint: Callable[[], None] = lambda: None,
@@ -123,9 +124,10 @@ def train(
     """Train to the end, from the newest whole checkpoint in ``folder`` if there is one.
 
     ``monitor`` are test rows whose error is recorded beside the validation error and decides nothing; both are
-    measured every ``evaluate_every`` epochs and after the last. ``checkpoint_every`` is in seconds. ``on_resume``
-    hears the records of the epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_checkpoint`` that one was
-    written, ``on_notice`` why one could not be used.
+    measured every ``evaluate_every`` epochs and after the last. ``checkpoint_every`` is in seconds.
+    ``before_checkpoint`` may raise an error instead of one being written. ``on_resume`` is given the records of the
+    epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a checkpoint could not be used;
+    ``on_checkpoint`` is called when one was written.
     """
     check_finite(data.x_unlabelled, "the training rows")
     model = find(config.model)
@@ -175,6 +177,7 @@ def train(
         history.append(record)
         due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
         if folder is not None and due:
+            before_checkpoint()
             checkpoint.save(folder, epoch, state, fingerprint=config.fingerprint, history=history)
             on_checkpoint()
             saved = time.monotonic()

@@ -1,12 +1,13 @@
 """What all tests share: programs compiled quickly, and only once, however many processes need them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from postgres import fresh_schema, server  # noqa: F401  (fixtures)
+from tools import TOOLS, need
 
 if TYPE_CHECKING:
     from support import Finished
@@ -24,6 +25,26 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture(scope="session")
+def compiler() -> None:
+    """For tests of native code: it is there, since a compiler is."""
+    need("compiler")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Say in the last lines, after pytest's own, which tests were skipped for want of a tool."""
+    result = yield
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # the processes of pytest-xdist have none
+        reasons = [report.longrepr[2] for report in terminal.stats.get("skipped", [])]
+        for tool in TOOLS.values():
+            if count := reasons.count(f"Skipped: {tool.reason}"):
+                tests = "1 test that needs" if count == 1 else f"{count} tests that need"
+                terminal.write_line(f"Skipped {tests} {tool.name}; to run them: {tool.how}")
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -12,20 +12,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-
-
-def server_programs() -> Path:
-    on_path = shutil.which("initdb")
-    found = [Path(on_path)] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        pytest.fail("There is no PostgreSQL server for this test; install one with apt-get install postgresql.")
-    return found[-1].parent
+from tools import need
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[sa.URL]:
     """A PostgreSQL server in a temporary folder, reached by a socket there, so that many may run side by side."""
-    programs = server_programs()
+    programs: Path = need("postgresql")
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket's path has at most 107 bytes
 
     as_user: dict[str, Any] = {}
@@ -45,7 +38,7 @@ def server() -> Iterator[sa.URL]:
         access = folder / "data" / "pg_hba.conf"
         access.write_text("local all with_password scram-sha-256\n" + access.read_text())
         options = f"-c fsync=off -c listen_addresses= -c unix_socket_directories={folder} -c shared_buffers=16MB"
-        call("pg_ctl", "start", "-w", "-t", "60", "-l", str(folder / "log"), "-o", options)
+        call("pg_ctl", "start", "-w", "-t", "300", "-l", str(folder / "log"), "-o", options)
         try:
             yield sa.URL.create("postgresql", "owner", database="postgres", query={"host": str(folder)})
         finally:

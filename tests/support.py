@@ -1,7 +1,10 @@
 """What the tests of training, runs and the command line share: one small network, so that it is compiled once."""
 
 import io
+import os
 import sys
+import time
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -18,6 +21,26 @@ from laddernet.training import Config, Trained
 SETTINGS: dict[str, Any] = {"labels": 40, "hidden": (8, 4), "batch_size": 400, "epochs": 4}
 OPTIONS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "4")
 STEPS = 3  # of an epoch
+PATIENCE = 900  # seconds until a test is taken to hang, on a machine with much else to do; nothing else depends on it
+
+
+def wait_for(condition: Callable[[], object], ended: Callable[[], object] = lambda: None) -> None:
+    """Wait for an event; fail if ``ended`` says that it cannot come any more."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        end = ended()
+        assert end is None or condition(), f"ended with {end}"
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.005)
+
+
+def held(file: Path, after: int) -> dict[str, str]:
+    """The environment of processes that write ``after`` checkpoints each and then wait until ``file`` is gone."""
+    file.touch()
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent / "hold"), os.environ.get("PYTHONPATH")]))
+    # A process keeps even its smallest programs for the next.
+    keep = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    return {**os.environ, **keep, "PYTHONPATH": path, "HOLD": str(file), "HOLD_AFTER": str(after)}
 
 
 @cache

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from laddernet.errors import InputError
-from laddernet.files import sha256, write_atomic
+from laddernet.errors import BusyError, InputError
+from laddernet.files import locked, open_unlinked, sha256, write_atomic
 
 
 @contextmanager
@@ -72,3 +72,39 @@ def test_sha256_is_that_of_the_content(tmp_path: Path) -> None:
 def test_sha256_of_a_file_that_is_not_there_names_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Cannot read .*absent \(No such file or directory\)"):
         sha256(tmp_path / "absent")
+
+
+# --- Locks ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
+    with locked(tmp_path / ".lock", busy="First."):
+        with pytest.raises(BusyError, match=r"^Wait\.$"), locked(tmp_path / ".lock", busy="Wait.", timeout=0):
+            pytest.fail("It was locked twice.")
+    with locked(tmp_path / ".lock", busy="Wait.", timeout=0):
+        pass
+
+
+@pytest.mark.parametrize("target", ["precious", "absent"])
+def test_a_lock_does_not_follow_a_symbolic_link(tmp_path: Path, target: str) -> None:
+    (tmp_path / "precious").write_text("years of work")
+    (tmp_path / ".lock").symlink_to(tmp_path / target)
+    with pytest.raises(InputError, match=r"\.lock is a symbolic link"), locked(tmp_path / ".lock", busy=""):
+        pytest.fail("It was locked.")
+    assert (tmp_path / "precious").read_text() == "years of work"
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_lock_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("years of work")
+    with locked(tmp_path / ".lock", busy=""):
+        pass
+    assert (tmp_path / ".lock").read_text() == "years of work"
+
+
+def test_a_log_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("years of work")
+    (tmp_path / "log").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_unlinked(tmp_path / "log", "ab")
+    assert (tmp_path / "precious").read_text() == "years of work"

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import scipy.special
 
-from laddernet import native
 from laddernet.combinators import Combinator, initially
 from laddernet.fusing import combine
 from laddernet.ladder import Ladder, decode
@@ -25,12 +24,6 @@ from laddernet.models import MODELS
 ROWS, UNITS = 100, 100
 WITH_DECODER = [id for id, model in MODELS.items() if model.combinator is not None]
 SHAPES = [(100, 1), (7, 5), (1, 16), (7, 33), (100, 100)]
-
-
-@pytest.fixture(autouse=True)
-def _compiler() -> None:
-    if not native.available():
-        pytest.skip("There is no C compiler.")
 
 
 def random_combinator(make: Callable[..., Combinator], units: int) -> Any:
@@ -95,6 +88,7 @@ def test_values_and_derivatives_are_those_of_the_combinator(model_id: str) -> No
         assert_close(ours, (value[0][part], sums, by_z[0][part], by_u[0][part]))
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("model_id", WITH_DECODER)
 def test_every_model_decodes_and_learns_by_machine_code(model_id: str) -> None:
     sizes = (12, 7, 3)
@@ -163,6 +157,7 @@ ALL = np.float32([*np.linspace(-110, 95, 20011), *np.geomspace(1e-30, 1, 300), *
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 100.0, -100.0, 3e38, -3e38, 1e-30])
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(
     ("ours", "exact", "rtol"),
     [
@@ -181,6 +176,7 @@ def test_exponentials(ours: Callable[..., Any], exact: Callable[..., Any], rtol:
         np.testing.assert_allclose(by_machine(ours, SPECIAL), special, rtol=rtol, atol=smallest)
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(
     "function",
     [
@@ -231,6 +227,7 @@ class Matrices(Combinator):
         return sum(a * z_tilde + b * u + c for a, b, c in self.w)
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("make", [Gate, Matrices])
 def test_a_combinator_of_ones_own(make: Any) -> None:
     combinator = random_combinator(make, 19)
@@ -261,6 +258,7 @@ def rounded(z: Any) -> Any:
 rounded.defvjp(lambda z: (jnp.sign(z), None), lambda _, d: (2 * d,))
 
 
+@pytest.mark.usefixtures("compiler")
 def test_derivatives_that_a_user_wrote_are_kept() -> None:
     z_tilde, u, d = random_layers(3, 4, 19)
     straight = Formula(lambda z, u: rounded(z) + u)
@@ -336,6 +334,7 @@ def in_another_process(folder: Path, **environment: str) -> list[np.ndarray]:
     return list(np.load(folder / "results.npz").values())
 
 
+@pytest.mark.usefixtures("compiler")
 def test_one_thread_computes_the_same_bits_as_many_and_without_a_compiler_it_is_nearly_the_same(tmp_path: Path) -> None:
     alone, together = (in_another_process(tmp_path, NPROC=threads) for threads in "14")  # XLA's threads
     jax.tree.map(np.testing.assert_array_equal, alone, together)

@@ -26,10 +26,12 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+@pytest.mark.usefixtures("compiler")
 def test_this_machine_has_what_it_takes() -> None:
     assert native.available()
 
 
+@pytest.mark.usefixtures("compiler")
 @settings(max_examples=60, deadline=None)
 @given(rows=SIZES, depth=SIZES | st.integers(300, 700), columns=SIZES)
 def test_products(rows: int, depth: int, columns: int) -> None:
@@ -60,6 +62,7 @@ def test_a_step_of_adam_in_the_product_that_makes_the_gradient(rows: int, below:
     np.testing.assert_allclose(after.w, w - rate * (direction + decay * w), atol=tolerance, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_weight_that_no_row_moves_stays() -> None:
     zeros = np.zeros((2, 3), np.float32)
     settings = jnp.asarray([0.1, 0, BETA1, BETA2, 1 / (1 - BETA1), 1 / (1 - BETA2), ADAM_EPSILON], jnp.float32)
@@ -144,6 +147,13 @@ def test_what_is_not_finite_is_handed_on(bad: float) -> None:
     assert not np.isfinite(done.z[0][:, 7]).any()
     assert not np.isfinite(done.h[3, 7])
     assert np.isfinite(np.delete(done.h, 7, axis=1)).all()
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_product_hands_on_what_is_not_finite(bad: float) -> None:
+    a = normal(20, 40)
+    a[3, 7] = bad
     assert not np.isfinite(native.product(a, normal(40, 5))[3]).any()
 
 
@@ -187,10 +197,12 @@ def on_both_cores() -> list[str]:
     return trained(2, "vanilla")
 
 
+@pytest.mark.usefixtures("compiler")
 def test_one_core_and_two_give_the_same_bits(on_both_cores: list[str]) -> None:
     assert trained(1, "vanilla") == on_both_cores
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("environment", [{"LADDERNET_NATIVE": "0"}, {"CC": "no-such-compiler"}])
 def test_without_a_compiler_it_is_the_same_but_for_rounding(
     on_both_cores: list[str], environment: dict[str, str]
@@ -247,6 +259,7 @@ def test_on_the_command_line_a_compiler_that_fails_is_one_sentence(
     assert "native.py" not in done.stderr
 
 
+@pytest.mark.usefixtures("compiler")
 def test_it_is_compiled_once_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
     assert native.registered(SOURCE, {})
@@ -259,6 +272,7 @@ def test_it_is_compiled_once_a_machine(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(libraries(tmp_path)) == 2
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_damaged_library_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
     assert native.registered(SOURCE, {})
@@ -269,6 +283,7 @@ def test_a_damaged_library_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monk
     assert libraries(tmp_path)[0].stat().st_size > 1000
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_the_way = tmp_path / "cache"
     in_the_way.write_text("not a folder")
@@ -276,6 +291,7 @@ def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path: Path, monke
     assert native.registered(SOURCE, {})
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("compiler", ["cc -m64", "env cc"])
 def test_a_compiler_may_have_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
     monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
@@ -286,6 +302,7 @@ def test_a_compiler_may_have_arguments(tmp_path: Path, monkeypatch: pytest.Monke
 # --- What does not fit ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("compiler")
 def test_arrays_that_do_not_fit_are_refused() -> None:
     step = Step(jnp.float32(1), jnp.float32(0.1), jnp.float32(0))
     learning = Learning(*(jnp.ones((7, 3)) for _ in range(3)), step)

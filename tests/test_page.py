@@ -6,7 +6,6 @@ import json
 import math
 import random
 import re
-import shutil
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -21,6 +20,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from support import PATIENCE
+from tools import need
 
 from laddernet.combinators import Combinator, PerUnit, initially
 from laddernet.ladder import Ladder
@@ -99,11 +100,9 @@ def network_pictures(fingerprint: str, model: str = "rand-init") -> Pictures:
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    programs = shutil.which("chromium"), shutil.which("chromedriver")
-    if None in programs:
-        pytest.fail("The page is tested in a browser; install it with `apt-get install chromium chromium-driver`.")
+    program, driver_program = need("browser")
     options = ChromeOptions()
-    options.binary_location = programs[0] or ""
+    options.binary_location = program
     quiet = ["quic", "background-networking", "component-update", "sync", "gpu", "dev-shm-usage", "extensions"]
     profile = tmp_path_factory.mktemp("profile")
     for option in ("headless", "no-sandbox", "no-first-run", *(f"disable-{what}" for what in quiet)):
@@ -112,7 +111,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     options.add_argument("--window-size=1360,900")
     options.add_argument("--force-prefers-reduced-motion")  # a page that still glides moves away from under a click
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = Chrome(options, ChromeService(programs[1]))
+    driver = Chrome(options, ChromeService(driver_program))
     driver.get("about:blank")
     yield driver
     driver.quit()
@@ -132,7 +131,9 @@ class Browser:
 
     def load(self, file: Path) -> "Browser":
         self.driver.get(file.as_uri())
-        WebDriverWait(self.driver, 30, 0.02).until(lambda _: self.js("return document.documentElement.dataset.ready"))
+        WebDriverWait(self.driver, PATIENCE, 0.02).until(
+            lambda _: self.js("return document.documentElement.dataset.ready")
+        )
         return self
 
     def js(self, script: str, *arguments: Any) -> Any:

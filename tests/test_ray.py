@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ray_cluster import Cluster, cluster  # noqa: F401  (a fixture)
-from support import Finished, contents, laddernet
+from support import PATIENCE, Finished, contents, laddernet, wait_for
 
 from laddernet.study import ray_bridge
 from laddernet.study.store import Store
@@ -21,7 +21,6 @@ from laddernet.tune.search import open_storage
 
 SETTINGS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "24", "--checkpoint-every", "0")
 STUDY = ("study", "--models", "vanilla", "--seeds", "3", *SETTINGS, "--out", "s")
-PATIENCE = 300  # seconds, for a machine with other things to do
 
 
 @pytest.fixture
@@ -79,10 +78,8 @@ def test_what_is_under_way_on_a_node_that_turns_out_unfit_goes_on(
 
 
 def test_a_cluster_out_of_reach_is_one_sentence(tmp_path: Path) -> None:
-    began = time.monotonic()
     ended = laddernet(*STUDY, "--executor", "ray", "--address", "127.0.0.9:1", cwd=tmp_path)
     is_refused(ended, "Cannot reach the Ray cluster at 127.0.0.9:1 (", tmp_path)
-    assert time.monotonic() - began < 10
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +106,10 @@ def test_kills_of_node_driver_and_worker_change_nothing(
     tmp_path: Path,
 ) -> None:
     rng = random.Random(4)
-    ends = time.monotonic() + PATIENCE
     command = [sys.executable, "-m", "laddernet", *STUDY, *on_ray, "--storage", (tmp_path / "storage").as_uri()]
 
     def wait(condition: Callable[[], object]) -> None:
-        while not condition():
-            assert driver.poll() is None, driver.communicate()
-            assert time.monotonic() < ends
-            time.sleep(0.02)
+        wait_for(condition, driver.poll)
 
     def checkpoints() -> set[Path]:
         return set((tmp_path / "storage").glob("runs/*/checkpoints/*.json"))
@@ -124,6 +117,7 @@ def test_kills_of_node_driver_and_worker_change_nothing(
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
+    cluster.hold.touch()  # no run ends before the last kill
     driver = start()
     wait(lambda: cluster.workers("head") and cluster.workers("other") and checkpoints())
     time.sleep(rng.uniform(0, 0.5))
@@ -138,6 +132,7 @@ def test_kills_of_node_driver_and_worker_change_nothing(
     wait(lambda: cluster.workers("head") and checkpoints() - before)
     time.sleep(rng.uniform(0, 0.5))
     os.kill(cluster.workers("head")[0], signal.SIGKILL)
+    cluster.hold.unlink()
     out, err = driver.communicate(timeout=PATIENCE)
     assert (driver.returncode, err) == (0, "")
     assert "ray" not in out.lower()  # which has much to say when something is killed
@@ -146,7 +141,7 @@ def test_kills_of_node_driver_and_worker_change_nothing(
     assert store.counts() == {"waiting": 0, "running": 0, "done": 3, "failed": 0}
     assert sum(run.attempts for run in store.runs()) > 3
     assert not list(tmp_path.rglob("checkpoints"))
-    assert not cluster.workers("head")
+    wait_for(lambda: not cluster.workers("head"))
 
 
 def test_a_search_on_the_cluster_finds_what_one_on_this_machine_finds(

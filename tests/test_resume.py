@@ -1,6 +1,5 @@
 """Real processes, killed and interrupted. Each takes seconds to start, so they are few."""
 
-import os
 import random
 import shlex
 import signal
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support import OPTIONS, contents, laddernet
+from support import OPTIONS, PATIENCE, contents, held, laddernet, wait_for
 
 EPOCHS = 80
 COMMAND = ("train", *OPTIONS, "--epochs", str(EPOCHS), "--checkpoint-every", "0", "--out", "run")
@@ -24,9 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from laddernet.cli import main
 main()
 """
-# One process keeps even its smallest programs for the next.
-ENVIRONMENT = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-PATIENCE = 300  # seconds, for a machine with other things to do
+AT_MOST = 12  # checkpoints of a process: five that are killed leave some of the epochs for the last
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +44,12 @@ def assert_ended_as(undisturbed: dict[str, bytes], folder: Path) -> None:
 def process(cwd: Path) -> Iterator[subprocess.Popen[str]]:
     arguments = [sys.executable, "-c", PROGRAM, *COMMAND]
     with subprocess.Popen(
-        arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        arguments,
+        cwd=cwd,
+        env=held(cwd / "hold", AT_MOST),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as started:
         try:
             yield started
@@ -60,11 +62,7 @@ def newest_checkpoint(folder: Path) -> str:
 
 
 def wait_for_a_checkpoint(started: subprocess.Popen[str], folder: Path, after: str = "") -> None:
-    end = time.monotonic() + PATIENCE
-    while newest_checkpoint(folder) <= after:
-        assert started.poll() is None, started.communicate()
-        assert time.monotonic() < end, "no checkpoint"
-        time.sleep(0.003)
+    wait_for(lambda: newest_checkpoint(folder) > after, started.poll)
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
@@ -79,7 +77,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path, un
                 wait_for_a_checkpoint(started, tmp_path, after=before)
                 time.sleep(moments.uniform(0, 0.15))
             started.kill()
-            assert started.wait() == -signal.SIGKILL, "it ended before it was killed: more epochs are needed"
+            assert started.wait() == -signal.SIGKILL
         reached.append(newest_checkpoint(tmp_path))
     assert reached == sorted(reached)
     assert len(set(reached)) >= 3
@@ -95,9 +93,7 @@ def test_ctrl_c_says_how_to_resume_and_a_second_process_is_kept_out(
         second = laddernet(*COMMAND, cwd=tmp_path)
         assert started.poll() is None
         started.send_signal(signal.SIGINT)
-        asked = time.monotonic()
         out, err = started.communicate(timeout=PATIENCE)
-        took = time.monotonic() - asked
     sentence = "Another process is training in run; wait for it or choose another --out."
     assert second == (2, "", f"laddernet: {sentence}\n")
 
@@ -106,8 +102,8 @@ def test_ctrl_c_says_how_to_resume_and_a_second_process_is_kept_out(
     assert said == "Stopped; run keeps the run up to its last checkpoint."
     program, *arguments = shlex.split(command)
     assert (program, *arguments) == ("laddernet", *COMMAND)
-    assert took < 10
     assert newest_checkpoint(tmp_path)
+    assert not (tmp_path / "run" / "result.json").exists()
 
     assert laddernet(*arguments, cwd=tmp_path).code == 0
     assert_ended_as(undisturbed, tmp_path / "run")

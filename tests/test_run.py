@@ -1,9 +1,11 @@
 import csv
 import json
 import os
+import random
 import resource
 import shlex
 import shutil
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,12 @@ import reference
 from support import OPTIONS, Finished, contents, digits, laddernet, tiny_config, tiny_data
 from test_files import files_at_most
 
+from laddernet import checkpoint
 from laddernet.checkpoint import read_arrays
-from laddernet.errors import InputError
-from laddernet.run import default_folder, load_run, metrics_csv, run
+from laddernet.errors import InputError, RemovedError
+from laddernet.models import find
+from laddernet.run import default_folder, load_run, metrics_csv, read_metrics, run
+from laddernet.training import initial_state
 
 FILES = ["command.txt", "config.json", "environment.json", "metrics.csv", "result.json", "weights.safetensors"]
 
@@ -280,3 +285,137 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_changes_nothing(
         run_tiny(tmp_path)
     after = contents(tmp_path)
     assert after == before
+
+
+# --- A folder that is removed -----------------------------------------------------------------------------------
+
+
+def remove_all(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def remove_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def remove_lock(folder: Path) -> None:
+    (folder / ".lock").unlink()
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+@pytest.mark.parametrize("remove", [remove_all, remove_config, remove_lock])
+def test_a_run_whose_folder_is_removed_stops_and_the_same_command_ends_the_same(
+    tmp_path: Path, undisturbed: dict[str, bytes], remove: Any, epoch: int
+) -> None:
+    folder = tmp_path / "run"
+
+    def removing(record: dict[str, Any]) -> None:
+        if record["epoch"] == epoch:
+            remove(folder)
+
+    sentence = f"^{folder} was removed or replaced while its run was under way; give the same command to start it again"
+    with pytest.raises(RemovedError, match=sentence):
+        run_tiny(folder, on_epoch=removing)
+    assert folder.exists() == (remove is not remove_all)
+    assert not (folder / "result.json").exists()
+    run_tiny(folder, on_notice=pytest.fail)
+    assert_ended_as(undisturbed, folder)
+
+
+def test_a_run_whose_folder_another_has_taken_leaves_it_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def taken(record: dict[str, Any]) -> None:
+        if record["epoch"] == 1:
+            shutil.rmtree(folder)
+            folder.mkdir()
+            for name in (".lock", "config.json", "metrics.csv"):
+                (folder / name).write_text("another's")
+
+    with pytest.raises(RemovedError):
+        run_tiny(folder, on_epoch=taken)
+    assert contents(folder) == {"config.json": b"another's", "metrics.csv": b"another's"}
+
+
+def test_a_planted_lock_is_refused_and_what_it_points_to_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "thesis.tex")
+    done = laddernet("train", *OPTIONS, "--out", "run", cwd=tmp_path)
+    sentence = "run/.lock is a symbolic link where a lock file should be; remove it."
+    assert done == (2, "", f"laddernet: {sentence}\n")
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+# --- Damage -----------------------------------------------------------------------------------------------------
+
+
+def mutated(content: bytes, rng: random.Random) -> bytes:
+    """Bytes changed, cut, doubled or replaced by something that is well formed and yet wrong."""
+    place = rng.randrange(len(content) + 1)
+    return rng.choice(
+        [
+            content[:place],
+            content[:place] + rng.randbytes(3) + content[place + 3 :],
+            content[:place] + bytes([rng.choice(b'",:{}[]0e\n\xff\0')]) + content[place + 1 :],
+            content + content,
+            rng.choice([b"[]", b"{}", b"null", b'"x"', b"1e999", b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b""]),
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.csv", "result.json", "weights.safetensors"])
+def test_a_damaged_file_of_a_run_is_one_sentence_or_harmless(
+    finished: tuple[Path, Finished], tmp_path: Path, name: str
+) -> None:
+    rng = random.Random(name)
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    config, rows = tiny_config(), digits()
+    data = tiny_data(config)
+    uses: dict[str, Callable[[], Any]] = {
+        "result.json": lambda: (
+            f"{run(config, data, (rows.x_test, rows.y_test), folder, command=['x'])['test_error']:.2f}"
+        ),
+        "metrics.csv": lambda: read_metrics(folder),
+    }
+    original = (folder / name).read_bytes()
+    refusals: list[str] = []
+    for _ in range(60):
+        (folder / name).write_bytes(mutated(original, rng))
+        try:
+            uses.get(name, lambda: load_run(folder))()
+            if name == "config.json":
+                uses["result.json"]()
+        except InputError as error:
+            refusals.append(str(error))
+    assert refusals
+    for sentence in refusals:
+        assert "\n" not in sentence
+        assert str(folder) in sentence
+
+
+def test_a_damaged_checkpoint_is_one_sentence_or_passed_over(tmp_path: Path) -> None:
+    rng = random.Random(0)
+
+    def die(record: dict[str, Any]) -> None:
+        if record["epoch"] == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run_tiny(tmp_path / "run", on_epoch=die)
+    config = tiny_config(epochs=3)
+    template = checkpoint_template(config)
+    folder = tmp_path / "run" / "checkpoints"
+    originals = contents(folder)
+    assert len(originals) == 4
+    for _ in range(60):
+        name = rng.choice(sorted(originals))
+        (folder / name).write_bytes(mutated(originals[name], rng))
+        epoch, _, _, refused = checkpoint.load(folder, template, fingerprint=config.fingerprint)
+        assert epoch == (1 if "2." in name else 2) or (folder / name).read_bytes() == originals[name]
+        assert all("\n" not in sentence for sentence in refused)
+        (folder / name).write_bytes(originals[name])
+
+
+def checkpoint_template(config: Any) -> Any:
+    return initial_state(jax.random.key(0), config.eta, find(config.model), (64, *config.hidden, 10))

@@ -1,32 +1,36 @@
 """A study end to end: real worker processes, killed and interrupted, and the table that must come out the same."""
 
 import csv
-import fcntl
 import io
 import json
 import os
 import random
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from support import digits, laddernet
+from filelock import FileLock
+from support import PATIENCE, digits, laddernet, wait_for
 
 from laddernet.errors import InputError
 from laddernet.study.cli import _asked
-from laddernet.study.driver import drive
+from laddernet.study.driver import _place, _release_dead, drive
 from laddernet.study.executors import Task
 from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan, shape
 from laddernet.study.status import Status, estimate
-from laddernet.study.store import Store
+from laddernet.study.store import Run, Store
 from laddernet.study.worker import perform
 
 MODELS = "baseline,vanilla"
@@ -34,7 +38,6 @@ SETTINGS = ("--models", MODELS, "--labels", "40", "--hidden", "8,4", "--batch-si
 SMALL = (*SETTINGS, "--seeds", "2", "--epochs", "2")
 LONG = (*SETTINGS, "--seeds", "4", "--epochs", "60", "--checkpoint-every", "0", "--jobs", "2")
 ENVIRONMENT = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-PATIENCE = 300  # seconds, for a machine with other things to do
 
 
 def results(folder: Path) -> list[dict[str, str]]:
@@ -115,8 +118,20 @@ def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path: Pat
 
 
 def children(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in listed.stdout.split()]
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""  # a zombie has none
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def start(cwd: Path, options: tuple[str, ...] = LONG) -> subprocess.Popen[bytes]:
@@ -134,25 +149,28 @@ def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
 
     rng = random.Random(20)
     kills = 0
+    of_workers = 0  # of this driver, which takes a run to be at fault whose worker dies ten times
     driver = start(disturbed)
-    ends = time.monotonic() + PATIENCE
     while kills < 20:
-        assert time.monotonic() < ends
-        time.sleep(rng.uniform(0.3, 2.5))
+        time.sleep(rng.uniform(0.3, 2.5))  # any moment will do
         workers = children(driver.pid)
         if driver.poll() is not None:
             assert driver.returncode == 0, driver.stderr and driver.stderr.read()
             # All was done before the twentieth kill: forget one run, as a crash before its end would have.
             forget_one(disturbed / "s")
             driver = start(disturbed)
-        elif workers and rng.random() < 0.75:
-            os.kill(rng.choice(workers), signal.SIGKILL)
-            kills += 1
+            of_workers = 0
+        elif workers and of_workers < 8 and rng.random() < 0.75:
+            with suppress(ProcessLookupError):  # its driver has just ended it
+                os.kill(rng.choice(workers), signal.SIGKILL)
+                kills += 1
+                of_workers += 1
         else:
             driver.kill()
             driver.wait()
             driver = start(disturbed)
             kills += 1
+            of_workers = 0
     assert driver.wait(PATIENCE) == 0, driver.stderr and driver.stderr.read()
     for name in ("table.csv", "table.md", "table.tex"):
         assert (disturbed / "s" / name).read_bytes() == (undisturbed / "s" / name).read_bytes()
@@ -172,15 +190,11 @@ def forget_one(folder: Path) -> None:
 
 def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
     driver = start(tmp_path)
-    ends = time.monotonic() + PATIENCE
-    while not (workers := children(driver.pid)):
-        assert time.monotonic() < ends
-        time.sleep(0.1)
+    wait_for(lambda: children(driver.pid), driver.poll)
+    workers = children(driver.pid)
     driver.kill()
     driver.wait()
-    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in workers):
-        assert time.monotonic() < ends
-        time.sleep(0.1)
+    wait_for(lambda: not any(map(is_running, workers)))
 
 
 def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fresh_schema: sa.URL) -> None:
@@ -204,20 +218,21 @@ def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fre
 
 @pytest.mark.parametrize("one_word", [False, True])
 def test_a_password_is_not_kept(tmp_path: Path, fresh_schema: sa.URL, one_word: bool) -> None:
-    address = fresh_schema.set(password="geheim").render_as_string(hide_password=False)
+    secret = fresh_schema.set(password="geheim").update_query_dict({"sslpassword": "geheim", "sslmode": "disable"})
+    address = secret.render_as_string(hide_password=False)
     option = [f"--store={address}"] if one_word else ["--store", address]
     done = laddernet("study", *SMALL, "--models", "baseline", "--seeds", "1", *option, cwd=tmp_path)
     assert done.code == 0, done.err
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()]
     assert not kept
+    assert "geheim" not in done.out + done.err
 
 
 def test_a_run_that_another_process_holds_is_tried_again_not_failed(tmp_path: Path) -> None:
     config = next(iter(tiny().values()))
     task = {"config": asdict(config), "folder": str(tmp_path / "r"), "command": ["x"], "checkpoint_every": 60.0}
     (tmp_path / "r").mkdir()
-    with (tmp_path / "r" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(tmp_path / "r" / ".lock"):
         assert perform(json.loads(json.dumps(task)), lambda record: None)["event"] == "busy"
 
 
@@ -226,14 +241,21 @@ class ScriptedExecutor:
 
     slots = 2
 
-    def __init__(self, script: list[list[tuple[int, dict]]]) -> None:
+    def __init__(self, script: Iterable[Any]) -> None:
         self._script = iter(script)
+        self.started = 0
+        self.stopped: list[int] = []
 
     def start(self, slot: int, task: Task) -> None:
         assert slot == 0
+        self.started += 1
 
     def events(self, timeout: float) -> list[tuple[int, dict]]:
-        return next(self._script)
+        told = next(self._script)
+        return told() if callable(told) else told
+
+    def stop(self, slot: int) -> None:
+        self.stopped.append(slot)
 
     def close(self) -> None:
         pass
@@ -258,6 +280,179 @@ def test_what_becomes_of_a_run_whose_worker_ends(tmp_path: Path, script: list, s
     with closing(Store.open(tmp_path / "study.db")) as store:
         drive(store, {fingerprint: config}, ScriptedExecutor(script), tmp_path, command=["x"])
         assert [run.status for run in store.runs()] == [status]
+
+
+# --- Two drivers, and workers that hang --------------------------------------------------------------------------
+
+BEGUN = {"event": "begun"}
+
+
+def epoch(number: int) -> dict[str, Any]:
+    return {"event": "epoch", "record": {"epoch": number, "cost": 1.0}}
+
+
+class Clock:
+    """The driver's, or the store's: it stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def drive_one(tmp_path: Path, script: Iterable[Any], clock: Clock, lease: float = 60.0) -> tuple[ScriptedExecutor, Run]:
+    """Drive one run with a clock that the driver and its store share."""
+    fingerprint, config = next(iter(tiny().items()))
+    executor = ScriptedExecutor(script)
+    with closing(Store.open(tmp_path / "study.db", lease=lease, clock=clock)) as store:
+        drive(store, {fingerprint: config}, executor, tmp_path, command=["x"], clock=clock)
+        (run,) = store.runs()
+    return executor, run
+
+
+def test_a_driver_stops_what_another_took_over_while_it_was_suspended(tmp_path: Path) -> None:
+    clock = Clock()
+    others = {"test_error": 2.0}
+
+    def is_suspended() -> list[Any]:
+        clock.time += 1000
+        with closing(Store.open(tmp_path / "study.db", clock=clock)) as store:
+            assert store.claim("another")
+        return [(0, epoch(1))]
+
+    def comes_late() -> list[Any]:
+        with closing(Store.open(tmp_path / "study.db", clock=clock)) as store:
+            (run,) = store.runs()
+            assert store.finish("another", run.fingerprint, others, [], {})
+        return [(0, DONE)]  # of the worker that was stopped
+
+    executor, run = drive_one(tmp_path, [[(0, BEGUN)], is_suspended, comes_late], clock)
+    assert (executor.started, executor.stopped) == (1, [0])
+    assert (run.status, run.owner, run.result) == ("done", "another", others)
+
+
+def test_a_driver_that_was_suspended_goes_on_with_what_nobody_took_and_does_not_take_it_twice(tmp_path: Path) -> None:
+    clock = Clock()
+
+    def is_suspended() -> list[Any]:
+        clock.time += 1000
+        return []
+
+    executor, run = drive_one(tmp_path, [[(0, BEGUN)], is_suspended, [(0, epoch(1))], [(0, DONE)]], clock)
+    assert (executor.started, executor.stopped) == (1, [])
+    assert (run.status, run.attempts) == ("done", 1)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laddernet.study.driver._FIRST_SECONDS", 100.0)
+    monkeypatch.setattr("laddernet.study.driver._NEXT_SECONDS", 30.0)
+
+
+def passing(clock: Clock, script: list[tuple[int, list[Any]]]) -> Iterator[Callable[[], list[Any]]]:
+    """Events with so many seconds before each, second by second."""
+
+    def after_a_second(events: list[Any]) -> list[Any]:
+        clock.time += 1
+        return events
+
+    for seconds, events in script:
+        for _ in range(seconds - 1):
+            yield partial(after_a_second, [])
+        yield partial(after_a_second, events)
+
+
+@pytest.mark.parametrize(
+    ("script", "stopped"),
+    [
+        ([(1, [(0, BEGUN)]), (99, [(0, epoch(1))]), (5, [(0, DONE)])], 0),
+        ([(1, [(0, BEGUN)]), (101, []), (1, [(0, DONE)])], 1),
+        ([(500, [(0, BEGUN)]), (9, [(0, DONE)])], 0),  # it had to wait for a worker
+        ([(1, [(0, BEGUN)]), (2, [(0, epoch(1))]), (29, [(0, epoch(2))]), (5, [(0, DONE)])], 0),
+        ([(1, [(0, BEGUN)]), (2, [(0, epoch(1))]), (31, []), (5, [(0, DONE)])], 1),
+        ([(1, [(0, BEGUN)]), (20, [(0, epoch(1))]), (199, [(0, epoch(2))]), (5, [(0, DONE)])], 0),  # slow epochs
+        ([(1, [(0, BEGUN)]), (20, [(0, epoch(1))]), (201, []), (5, [(0, DONE)])], 1),
+    ],
+    ids=["slow start", "hangs at first", "waits", "works", "hangs", "slow", "slow and hangs"],
+)
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_hangs_is_ended_and_its_run_done_by_another(
+    tmp_path: Path, script: list[tuple[int, list[Any]]], stopped: int
+) -> None:
+    clock = Clock()
+    executor, run = drive_one(tmp_path, passing(clock, script), clock)
+    assert executor.stopped == [0] * stopped
+    assert (executor.started, run.attempts) == (1 + stopped, 1 + stopped)
+    assert run.status == "done"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_whose_workers_all_hang_fails(tmp_path: Path) -> None:
+    clock = Clock()
+    executor, run = drive_one(tmp_path, passing(clock, [(1, [(0, BEGUN)]), (101, [])] * 10), clock)
+    assert (len(executor.stopped), run.status) == (10, "failed")
+    assert run.error == "Its process made no progress for 2 minutes."
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_pause_of_the_driver_itself_is_not_a_workers(tmp_path: Path) -> None:
+    clock = Clock()
+
+    def is_suspended() -> list[Any]:
+        clock.time += 10_000
+        return []
+
+    executor, run = drive_one(tmp_path, [[(0, BEGUN)], is_suspended, [(0, DONE)]], clock)
+    assert (executor.stopped, run.status) == ([], "done")
+
+
+def test_only_a_driver_that_is_known_to_be_dead_loses_its_runs_before_the_lease_ends(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host, clock = socket.gethostname(), Clock()
+    owners = [
+        f"{host}:{ended.pid}:{_place()}:00000001",
+        f"{host}:{os.getpid()}:{_place()}:00000002",
+        f"{host}:{ended.pid}:00000000-0000-0000-0000-000000000000/4026531836:00000003",  # a container of this name
+        f"{host}:{ended.pid}:?:00000004",  # a system without such names
+        f"{host}:{ended.pid}:00000005",  # of an earlier version
+        f"{host}:{'9' * 30}:{_place()}:00000006",
+        "?",
+    ]
+    with closing(Store.open(tmp_path / "study.db", clock=clock)) as store:
+        store.add({owner: {} for owner in owners})
+        for owner in owners:
+            store.claim(owner, [owner])
+        _release_dead(store)
+        held = [run.owner for run in store.runs(status="running")]
+        assert held == owners[1:] if _place() else owners
+        clock.time += 61
+        assert store.counts()["waiting"] == len(owners)
+
+
+def test_where_processes_have_no_such_names_a_lease_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laddernet.study.driver._place", lambda: None)
+    monkeypatch.setattr(os, "kill", None)  # on Windows it would end the process
+    with closing(Store.open(tmp_path / "study.db")) as store:
+        store.add({"f": {}})
+        store.claim("host:1:None:x")
+        _release_dead(store)
+        assert store.counts()["running"] == 1
+
+
+def test_a_run_whose_folder_is_removed_is_lost_not_done(tmp_path: Path) -> None:
+    config = next(iter(tiny().values()))
+    folder = tmp_path / "r"
+    task = {"config": asdict(config), "folder": str(folder), "command": ["x"], "checkpoint_every": 60.0}
+    task = json.loads(json.dumps(task))
+    lost = perform(task, lambda record: shutil.rmtree(folder))
+    assert lost["event"] == "lost"
+    assert lost["error"].startswith(f"{folder} was removed")
+    assert not folder.exists()
+    done = perform(task, lambda record: None)
+    assert done["event"] == "done"
+    assert [record["epoch"] for record in done["history"]] == [1, 2]
 
 
 # --- Plans ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Searches: what they try, what they never see, and that a killed one goes on. Most draws are made up, not trained."""
 
-import os
 import re
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import cache, partial
 from itertools import count
@@ -22,7 +21,7 @@ import optuna
 import pytest
 import sqlalchemy as sa
 from optuna.trial import TrialState
-from support import Finished, digits, laddernet
+from support import PATIENCE, Finished, digits, held, laddernet, wait_for
 
 from laddernet import training
 from laddernet.data import Dataset
@@ -32,7 +31,7 @@ from laddernet.settings import RECIPES, configure, published
 from laddernet.study import worker
 from laddernet.study.driver import drive
 from laddernet.study.executors import Event, Task
-from laddernet.study.store import Store
+from laddernet.study.store import Run, Store
 from laddernet.tune.outcome import Outcome, Tried, outcomes
 from laddernet.tune.page import page
 from laddernet.tune.search import Search, key, more, open_storage
@@ -409,8 +408,7 @@ def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> Non
 
         def slowly(task: dict[str, Any]) -> Event:
             if next(tasks) == 0:
-                both.wait(60)  # so that both have a part in it
-            time.sleep(0.02)
+                both.wait(PATIENCE)  # so that both have a part in it
             return made_up(task)
 
         ended.append(go(store, search(store, trials=6), work=slowly))
@@ -419,7 +417,7 @@ def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> Non
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(PATIENCE)
     assert len(ended) == 2
     which = search(stores[0], trials=6)
     assert len(which.study.trials) == 6
@@ -454,10 +452,15 @@ def test_two_processes_that_see_the_last_draw_end_tell_of_it_once(
 
     monkeypatch.setattr(optuna.Study, "tell", interrupted)
     assert one.wanted() == []
-    meanwhile.join(60)
+    meanwhile.join(PATIENCE)
     assert told == [0]
     for each in stores:
         each.close()
+
+
+def done_in(database: Path) -> dict[str, Run]:
+    with closing(Store.open(database)) as store:
+        return {run.fingerprint: run for run in store.runs(status="done")}
 
 
 def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Path) -> None:
@@ -465,38 +468,34 @@ def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Pat
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
     assert tune(*arguments, cwd=undisturbed, work=made_up).code == 0
-    environment = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    environment = held(tmp_path / "hold", after=45)  # it stops in the second of nine draws
     process = subprocess.Popen(
         [sys.executable, "-m", "laddernet", "tune", *arguments, "--checkpoint-every", "0"],
         cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    ends = time.monotonic() + 300
     database = tmp_path / "t" / "tune.db"
-    while not (database.exists() and Store.open(database).counts()["done"] >= 1):
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        assert time.monotonic() < ends
-        time.sleep(0.05)
+    wait_for(lambda: database.exists() and done_in(database), process.poll)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    held = {run.fingerprint: run for run in Store.open(database).runs(status="done")}
-    assert 1 <= len(held) < 9
-    with suppress(ProcessLookupError):  # when its worker has seen that nobody is left
-        while time.monotonic() < ends:
-            os.killpg(process.pid, 0)
-            time.sleep(0.05)
+    kept = done_in(database)
+    assert len(kept) == 1
     assert tune(*arguments, cwd=tmp_path).code == 0
     assert [trial.values for trial in trials(tmp_path)] == [trial.values for trial in trials(undisturbed)]
     store = Store.open(database)
-    assert store.runs(list(held)) == list(held.values())  # what was done was not done again
+    assert store.runs(list(kept)) == list(kept.values())  # what was done was not done again
     assert store.counts()["running"] == store.counts()["waiting"] == 0
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_store_lives_beside_optunas_tables_in_either_order(
-    kind: str, tmp_path: Path, server: sa.URL, fresh_schema: sa.URL
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    where = str(tmp_path / "both.db") if kind == "sqlite" else fresh_schema.render_as_string(hide_password=False)
-    url = f"sqlite:///{where}" if kind == "sqlite" else where.replace("postgresql://", "postgresql+psycopg://")
+    if kind == "sqlite":
+        where = str(tmp_path / "both.db")
+        url = f"sqlite:///{where}"
+    else:
+        where = request.getfixturevalue("fresh_schema").render_as_string(hide_password=False)
+        url = where.replace("postgresql://", "postgresql+psycopg://")
     others = optuna.storages.RDBStorage(url)
     optuna.create_study(storage=others, study_name="of another program")
     others.engine.dispose()

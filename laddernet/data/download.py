@@ -4,14 +4,12 @@ import gzip
 import hashlib
 import logging
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException, HTTPResponse
@@ -23,13 +21,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from laddernet.errors import InputError
-from laddernet.files import reading, sha256, write_atomic, writing
+from laddernet.files import locked, open_unlinked, reading, sha256, write_atomic, writing
 
 logger = logging.getLogger(__name__)
 
 _SILENCE_SECONDS = 10  # until a connection, or one read from it, is given up
 _NPM_SECONDS = 300
 _LOCK_SECONDS = 600
+_BUSY = "Another process is fetching into {}; wait for it, or set LADDERNET_CACHE to another folder."
 _CONNECTIONS = 4  # per file and mirror: the first, and those that continue after it broke off
 _CHUNK = 1 << 16
 
@@ -76,7 +75,7 @@ def ensure(
         return
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    with _lock(folder):
+    with locked(folder / ".lock", busy=_BUSY.format(folder), timeout=_LOCK_SECONDS):  # a `.part` file has one writer
         missing = _missing(files, folder)
         _remove_damaged(missing, folder)
         sources = {mirror: partial(_from_mirror, mirror, folder) for mirror in mirrors}
@@ -115,22 +114,6 @@ def _remove_damaged(files: Sequence[RemoteFile], folder: Path) -> None:
 
 def _part(folder: Path, file: RemoteFile) -> Path:
     return folder / f"{file.name}.gz.part"
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """One process at a time, because a `.part` file has one writer.
-
-    An SQLite transaction: the standard library's one lock that every system has and that dies with its owner.
-    """
-    path = folder / ".lock"
-    try:
-        with closing(sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)) as lock:
-            lock.execute("BEGIN EXCLUSIVE")
-            yield
-    except sqlite3.Error as error:
-        advice = "wait until no other process fetches into that folder, or set LADDERNET_CACHE to another"
-        raise InputError(f"Cannot lock {path} ({error}); {advice}.") from error
 
 
 def _progress_bar(wanted: bool) -> Progress:
@@ -184,7 +167,7 @@ def _continue(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskI
     with response:
         resumed = response.status == 206
         bar.update(task, total=response.length and response.length + start * resumed)
-        with writing(part), part.open("ab" if resumed else "wb") as target:
+        with writing(part), open_unlinked(part, "ab" if resumed else "wb") as target:
             for chunk in _chunks(response):
                 target.write(chunk)
                 bar.update(task, completed=target.tell())

@@ -139,7 +139,7 @@ def study(
                 on_change=on_change,
             )
     except KeyboardInterrupt:
-        again = shlex.join(command)
+        again = shlex.join(hidden_command)
         print(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}", file=sys.stderr)
         sys.stderr.flush()
         os._exit(130)

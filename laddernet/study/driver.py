@@ -5,12 +5,13 @@ again, and several may share one store.
 """
 
 import os
+import re
 import socket
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,37 @@ from laddernet.training import Config
 HEARTBEAT = 5.0  # seconds
 _DEATHS = 10  # of a run's process, after which the run itself is to blame
 
+# A worker that gives no sign of progress for so long hangs: until its first epoch is over, which may have to fetch data
+# and compile, and from one epoch to the next; longer, if one of the run's epochs has taken a tenth of that or more.
+_FIRST_SECONDS = 3600.0
+_NEXT_SECONDS = 600.0
+_EPOCHS = 10
+_AWAKE = 10.0  # seconds from one look to the next that count: the rest of a longer gap, the driver was suspended
+
+
+@dataclass
+class _Running:
+    """A run in a slot, and for how long its worker has given no sign."""
+
+    run: Run
+    config: Config
+    progress: dict[str, Any] | None = None
+    has_begun: bool = False  # on a cluster, it may have to wait for a worker
+    silence: float = 0.0  # seconds
+    longest: float = 0.0  # seconds of an epoch so far
+
+    def note(self, event: Event) -> None:
+        """Take notice of a sign of progress."""
+        if event["event"] == "epoch":
+            self.longest = max(self.longest, self.silence)
+            self.progress = _progress(event["record"], self.config.epochs, self.progress)
+        self.has_begun = True
+        self.silence = 0.0
+
+    def hangs(self) -> bool:
+        patience = _FIRST_SECONDS if self.progress is None else max(_NEXT_SECONDS, _EPOCHS * self.longest)
+        return self.has_begun and self.silence > patience
+
 
 def drive(
     store: Store,
@@ -36,57 +68,75 @@ def drive(
     on_change: Callable[[], None] = lambda: None,
     more: Callable[[int], dict[str, Config]] | None = None,
     test: bool = True,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Train what is not done yet of these runs, until all are done or have failed. The runs' folders go in ``folder``.
 
-    Runs that another driver holds are waited for, and taken over if it dies. A search, which finds out as it goes
-    which runs it needs, says by ``more`` which are left, given the number of free slots; it has no use for ``test``
-    errors.
+    Runs that another driver holds are waited for, and taken over if it dies; runs that another has taken over, because
+    this one was suspended, are stopped here. A search, which finds out as it goes which runs it needs, says by ``more``
+    which are left, given the number of free slots; it has no use for ``test`` errors.
     """
-    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    owner = f"{socket.gethostname()}:{os.getpid()}:{_place() or '?'}:{uuid.uuid4().hex[:8]}"
     _release_dead(store)
     store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
-    running: dict[int, Run] = {}
-    progress: dict[str, dict[str, Any] | None] = {}
+    running: dict[int, _Running] = {}
     shapes: dict[int, tuple[Any, ...]] = {}  # what each slot compiled last
     deaths: Counter[str] = Counter()
-    beaten = asked = time.monotonic()
+    beaten = asked = looked = clock()
     changed = True
+
+    def end(slot: int, event: Event) -> None:
+        nonlocal changed
+        fingerprint = running.pop(slot).run.fingerprint
+        deaths[fingerprint] += event["event"] == "lost"
+        _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
+        changed = True
+
     try:
         while True:
+            # Before anything is claimed: after a pause, runs that are under way here may be another driver's.
+            if clock() - beaten >= HEARTBEAT:
+                lost = store.heartbeat(owner, {held.run.fingerprint: held.progress for held in running.values()})
+                for slot in [slot for slot, held in running.items() if held.run.fingerprint in lost]:
+                    executor.stop(slot)
+                    del running[slot]
+                    changed = True
+                beaten = clock()
             vacant = (slot for slot in count() if slot not in running)
             free = list(islice(vacant, max(executor.slots - len(running), 0)))  # their number may change at any time
-            if more is not None and free and (changed or time.monotonic() - asked >= 1):
+            if more is not None and free and (changed or clock() - asked >= 1):
                 configs = more(len(free))
                 store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
-                asked, changed = time.monotonic(), False
+                asked, changed = clock(), False
             for slot in free:
-                run = _claim(store, owner, configs, shapes, slot)
+                mine = {held.run.fingerprint for held in running.values()}
+                others = {fingerprint: config for fingerprint, config in configs.items() if fingerprint not in mine}
+                run = _claim(store, owner, others, shapes, slot)
                 if run is None:
                     break
-                running[slot] = run
-                shapes[slot] = shape(configs[run.fingerprint])
-                progress[run.fingerprint] = None
-                executor.start(slot, _task(run, folder, command, checkpoint_every, test))
+                running[slot] = _Running(run, configs[run.fingerprint])
+                shapes[slot] = shape(running[slot].config)
+                executor.start(slot, _task(running[slot], folder, command, checkpoint_every, test))
                 on_change()
             if not running and not (configs if more else _are_open(store, configs)):
                 return
-            for slot, event in executor.events(1.0):
+            events = executor.events(1.0)
+            for held in running.values():
+                held.silence += min(clock() - looked, _AWAKE) if held.has_begun else 0.0
+            looked = clock()
+            for slot, event in events:
                 if slot not in running:  # a worker was killed that had nothing to do; the next task gets a new one
                     continue
-                fingerprint = running[slot].fingerprint
-                if event["event"] == "epoch":
-                    epochs = running[slot].config["epochs"]
-                    progress[fingerprint] = _progress(event["record"], epochs, progress[fingerprint])
+                if event["event"] in ("begun", "epoch"):
+                    running[slot].note(event)
                 else:
-                    deaths[fingerprint] += event["event"] == "lost"
-                    _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
-                    del running[slot], progress[fingerprint]
-                    changed = True
+                    end(slot, event)
                 on_change()
-            if time.monotonic() - beaten >= HEARTBEAT:
-                store.heartbeat(owner, progress)
-                beaten = time.monotonic()
+            for slot in [slot for slot, held in running.items() if held.hangs()]:
+                minutes = running[slot].silence / 60
+                executor.stop(slot)
+                end(slot, {"event": "lost", "error": f"Its process made no progress for {minutes:.0f} minutes."})
+                on_change()
     finally:
         executor.close()
         store.release(owner)
@@ -111,9 +161,9 @@ def _claim(
     return None
 
 
-def _task(run: Run, folder: Path, command: list[str], checkpoint_every: float, test: bool) -> Task:
-    where = folder / default_folder(Config.from_json(run.config))
-    return Task(run.fingerprint, run.config, str(where), command, checkpoint_every, test)
+def _task(held: _Running, folder: Path, command: list[str], checkpoint_every: float, test: bool) -> Task:
+    where = folder / default_folder(held.config)
+    return Task(held.run.fingerprint, asdict(held.config), str(where), command, checkpoint_every, test)
 
 
 def _progress(record: dict[str, Any], epochs: int, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -136,14 +186,28 @@ def _end(store: Store, owner: str, fingerprint: str, event: Event, *, give_up: b
 
 
 def _release_dead(store: Store) -> None:
-    """Give back at once what drivers of this machine held when they were killed; others' leases expire in a minute."""
+    """Give back at once what drivers held that were killed on this machine; the leases of others expire in a minute."""
+    place = _place()
     for owner in {run.owner for run in store.runs(status="running") if run.owner}:
-        host, _, rest = owner.partition(":")
-        if host == socket.gethostname() and not _alive(int(rest.partition(":")[0])):
+        named = re.fullmatch(r".*:([0-9]{1,9}):([^:]+):[^:]*", owner)
+        if named and named[2] == place and not _is_alive(int(named[1])):
             store.release(owner)
 
 
-def _alive(pid: int) -> bool:
+def _place() -> str | None:
+    """A name for where a process number means one process: this start of the kernel, and the namespace.
+
+    Containers may share a host's name, and each has a process 1. None where the system has no such names.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except (OSError, ValueError):
+        return None
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether there is such a process here. Only where `_place` has a name: on Windows, this call would end it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -2,14 +2,18 @@
 
 import json
 import os
-import selectors
+import queue
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from laddernet.files import open_unlinked, writing
 
 Event = dict[str, Any]
 
@@ -35,20 +39,90 @@ class Executor(Protocol):
         """Begin a task in a free slot."""
 
     def events(self, timeout: float) -> list[tuple[int, Event]]:
-        """What slots have told, waiting up to ``timeout`` seconds for the first.
+        """The events of all slots, waiting up to ``timeout`` seconds for the first.
 
-        An event is ``epoch`` (with the ``record``), ``done`` (``result``, ``history``, ``environment``), ``failed``
-        (``error``: the run's own fault), ``lost`` (``error``: the process ended under it) or ``busy`` (``error``:
-        another process has the run's folder); after all but the first the slot is free again. One that has nothing to
-        do may be lost, too.
+        An event is ``begun`` (a worker has the task), ``epoch`` (with the ``record``), ``done`` (``result``,
+        ``history``, ``environment``), ``failed`` (``error``: the run's own fault), ``lost`` (``error``: the process
+        ended under it) or ``busy`` (``error``: another process has the run's folder); after all but the first two the
+        slot is free again. One that has nothing to do may be lost, too.
         """
+
+    def stop(self, slot: int) -> None:
+        """End the task of a slot at once, whatever its process does; the slot is free, and no event of it follows."""
 
     def close(self) -> None:
         """Stop at once. What is under way goes on from its checkpoint another time."""
 
 
+class Child:
+    """A Python process with which lines of JSON are exchanged.
+
+    A thread puts what it writes into a queue, with the child itself, and None at its end: one can wait for a queue on
+    every system, for several pipes not on Windows.
+    """
+
+    def __init__(
+        self,
+        module: list[str],
+        log: Path,
+        heard: "queue.SimpleQueue[tuple[Child, Any]]",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        with writing(log), open_unlinked(log, "ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for the driver, which then ends its children
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
+            )
+        threading.Thread(target=self._read, args=(heard,), daemon=True).start()
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with suppress(OSError):  # it has ended, which the queue will say
+            self.process.stdin.write(json.dumps(line).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def _read(self, heard: "queue.SimpleQueue[tuple[Child, Any]]") -> None:
+        assert self.process.stdout is not None
+        try:
+            with self.process.stdout:
+                for line in self.process.stdout:
+                    if line.endswith(b"\n"):  # else it was killed in the middle of it
+                        heard.put((self, json.loads(line)))
+        finally:
+            heard.put((self, None))
+
+    def end(self, patience: float = 0.0) -> int:
+        """Close its input, kill it after so many seconds, and return its exit code."""
+        assert self.process.stdin is not None
+        with suppress(OSError):
+            self.process.stdin.close()
+        try:
+            return self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        try:
+            return self.process.wait(10)
+        except subprocess.TimeoutExpired:  # the system itself holds it, as while a network disk does not answer
+            return -signal.SIGTERM
+
+
+def received(heard: "queue.SimpleQueue[tuple[Child, Any]]", timeout: float) -> list[tuple[Child, Any]]:
+    """All that is in the queue, waiting up to ``timeout`` seconds for the first."""
+    found = []
+    with suppress(queue.Empty):
+        found.append(heard.get(timeout=timeout))
+        while True:
+            found.append(heard.get_nowait())
+    return found
+
+
 class LocalExecutor:
-    """Processes of this machine, each with its own share of the cores.
+    """Processes of this machine, each with its own share of the cores and of the memory of a GPU.
 
     Two runs with a core each are done sooner than one after the other with two cores.
     """
@@ -57,64 +131,55 @@ class LocalExecutor:
         self.slots = jobs
         self._log = log
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        self._workers: dict[int, subprocess.Popen[bytes]] = {}
-        self._partial: dict[int, bytes] = {}
-        self._selector = selectors.DefaultSelector()
+        self._workers: dict[int, Child] = {}
+        self._heard: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
 
     def start(self, slot: int, task: Task) -> None:
-        worker = self._workers.get(slot) or self._begin(slot)
-        assert worker.stdin is not None
-        with suppress(BrokenPipeError):  # it was killed while idle: `events` will hear of its end
-            worker.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
-            worker.stdin.flush()
+        if slot not in self._workers:
+            cores = ",".join(map(str, self._cores[slot :: self.slots])) if len(self._cores) >= self.slots else ""
+            module = ["laddernet.study.worker", cores]
+            self._workers[slot] = Child(module, self._log, self._heard, environment(self.slots))
+        self._heard.put((self._workers[slot], {"event": "begun"}))
+        self._workers[slot].write(asdict(task))
 
     def events(self, timeout: float) -> list[tuple[int, Event]]:
         told: list[tuple[int, Event]] = []
-        for key, _ in self._selector.select(timeout):
-            slot: int = key.data
-            chunk = os.read(key.fd, 1 << 16)
-            if not chunk:
-                told.append((slot, {"event": "lost", "error": self._end(slot)}))
+        slots = {worker: slot for slot, worker in self._workers.items()}
+        for worker, event in received(self._heard, timeout):
+            if worker not in slots:  # it was stopped
                 continue
-            *lines, self._partial[slot] = (self._partial[slot] + chunk).split(b"\n")
-            told.extend((slot, json.loads(line)) for line in lines)
+            if event is None:
+                slot = slots.pop(worker)
+                del self._workers[slot]
+                event = {"event": "lost", "error": self._ended(worker.end(patience=10))}
+                told.append((slot, event))
+            else:
+                told.append((slots[worker], event))
         return told
+
+    def stop(self, slot: int) -> None:
+        self._workers.pop(slot).end()
 
     def close(self) -> None:
         for slot in list(self._workers):
-            self._workers[slot].kill()
-            self._end(slot)
-        self._selector.close()
+            self.stop(slot)
 
     def pids(self) -> list[int]:
         """The processes that there are, for who wants to end one."""
-        return [worker.pid for worker in self._workers.values()]
+        return [worker.process.pid for worker in self._workers.values()]
 
-    def _begin(self, slot: int) -> subprocess.Popen[bytes]:
-        cores = ",".join(map(str, self._cores[slot :: self.slots])) if len(self._cores) >= self.slots else ""
-        with self._log.open("ab") as log:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "laddernet.study.worker", cores],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the driver, which then ends its workers
-            )
-        assert worker.stdout is not None
-        self._selector.register(worker.stdout, selectors.EVENT_READ, slot)
-        self._workers[slot] = worker
-        self._partial[slot] = b""
-        return worker
-
-    def _end(self, slot: int) -> str:
-        """Put away a worker that has ended or is about to, and say how it ended."""
-        worker = self._workers.pop(slot)
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        self._selector.unregister(worker.stdout)
-        worker.stdout.close()
-        with suppress(BrokenPipeError):
-            worker.stdin.close()
-        code = worker.wait()
-        how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+    def _ended(self, code: int) -> str:
+        names = {value.value: value.name for value in signal.Signals}
+        how = f"was killed ({names.get(-code, -code)})" if code < 0 else f"ended with exit code {code}"
         return f"Its process {how}; {self._log} may say why."
+
+
+def environment(jobs: int) -> dict[str, str]:
+    """The environment of each of so many processes that share this machine.
+
+    JAX reserves three quarters of a GPU's memory for a process unless it is given a share.
+    """
+    names = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_PREALLOCATE")
+    if any(os.environ.get(name) for name in names):
+        return dict(os.environ)
+    return {**os.environ, "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / jobs:.3f}"}

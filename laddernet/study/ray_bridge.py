@@ -1,7 +1,7 @@
-"""The process between a driver and a Ray cluster: ``python -m laddernet.study.ray_bridge OPTIONS``.
+"""The process between a driver and a Ray cluster: ``python -m laddernet.study.ray_bridge``.
 
-It hears tasks and tells events as lines of JSON, like a worker. What Ray says besides does not come between, and when
-the cluster or this process goes down, the driver stays.
+It reads its options, then tasks, and writes events as lines of JSON, like a worker. What Ray prints does not come
+between, and when the cluster or this process goes down, the driver stays.
 """
 
 import json
@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from laddernet.errors import InputError
 from laddernet.study.ray_executor import reach
 from laddernet.study.ray_worker import RayWorker, version
-from laddernet.study.storage import Mirror, Storage
+from laddernet.study.storage import Mirror, Storage, shown_all
 from laddernet.study.worker import Event
 
 _STARTS = 5  # of workers in a row that a node may fail before it is left alone
@@ -56,6 +56,7 @@ class Member:
     actor: Any
     greeting: Any  # what it answers first, until it has
     slot: int | None = None  # whose task it has, or had last
+    number: int | None = None  # of that task
     run: str = ""  # the name of that run's folder
     events: Any = None  # while it has one
 
@@ -73,7 +74,10 @@ def main() -> None:
 
     heard: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_hear, args=(heard,), daemon=True).start()
-    options = Options(**json.loads(sys.argv[1]))
+    first = heard.get()
+    if first is None:
+        return
+    options = Options(**first)
     try:
         connect(options.address)
         pool = Pool(options, tell)
@@ -87,7 +91,10 @@ def main() -> None:
                 line = heard.get()
                 if line is None:
                     return pool.close()
-                pool.waiting[line["slot"]] = line["task"]
+                if "stop" in line:
+                    pool.stop(line["slot"])
+                else:
+                    pool.waiting[line["slot"]] = line
     except InputError as error:
         tell({"refused": str(error)})
 
@@ -125,7 +132,7 @@ class Pool:
     """
 
     def __init__(self, options: Options, tell: Any) -> None:
-        self.waiting: dict[int, dict[str, Any]] = {}
+        self.waiting: dict[int, dict[str, Any]] = {}  # tasks with their numbers, by slot
         self.slots = 0
         self._options = options
         self._tell = tell
@@ -170,6 +177,12 @@ class Pool:
             else:
                 self._heard(member)
 
+    def stop(self, slot: int) -> None:
+        """End what a slot is doing, with its worker."""
+        self.waiting.pop(slot, None)
+        for member in [member for member in self._members if member.slot == slot and member.events is not None]:
+            self._drop(member)
+
     def close(self) -> None:
         for member in list(self._members):
             self._drop(member)
@@ -181,9 +194,10 @@ class Pool:
             if not idle:
                 return
             member = min(idle, key=lambda member: member.slot != slot)  # rather the one that compiled for this slot
-            task = self.waiting.pop(slot)
-            member.slot, member.run = slot, task["folder"]
-            member.events = member.actor.train.options(num_returns="streaming").remote(task)
+            line = self.waiting.pop(slot)
+            member.slot, member.number, member.run = slot, line["number"], line["task"]["folder"]
+            member.events = member.actor.train.options(num_returns="streaming").remote(line["task"])
+            self._tell({"slot": slot, "number": member.number, "event": {"event": "begun"}})
 
     def _hire(self) -> None:
         """Start workers for what waits, on the nodes with most room."""
@@ -243,7 +257,7 @@ class Pool:
             member.events = None
         if event["event"] == "done":
             event = self._fetch(member.run, event)
-        self._tell({"slot": member.slot, "event": event})
+        self._tell({"slot": member.slot, "number": member.number, "event": event})
 
     def _fetch(self, run: str, done: Event) -> Event:
         """Have a finished run's files in the study's folder, before it counts as done."""
@@ -282,7 +296,7 @@ def _too_small(options: Options) -> str:
 
 def _line(error: BaseException, *, last: bool = False) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return lines[-1 if last else 0].rstrip(".;")
+    return shown_all(lines[-1 if last else 0]).rstrip(".;")
 
 
 if __name__ == "__main__":

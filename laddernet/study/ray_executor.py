@@ -1,22 +1,20 @@
 """Runs on a Ray cluster, whose nodes may come and go."""
 
-import json
 import os
-import selectors
+import queue
 import socket
-import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import writing
-from laddernet.study.executors import Event, Task
-from laddernet.study.storage import Storage
+from laddernet.study.executors import Child, Event, Task, received
+from laddernet.study.storage import Storage, shown
 
 _PATIENCE = 60.0  # seconds, for Python and Ray to be loaded and the cluster to answer
 # Ray tries once a second until it believes that a token is wrong.
@@ -28,7 +26,7 @@ def reach(address: str) -> None:
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
         raise InputError(
-            f"--address is {address!r}; write it as host:port, on a machine that is a node of the cluster."
+            f"--address is {shown(address)!r}; write it as host:port, on a machine that is a node of the cluster."
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
@@ -75,21 +73,19 @@ class RayExecutor:
             "identity": "" if dry_run else where.identity(),
             "folder": str(self._folder),
         }
-        self._bridge: subprocess.Popen[bytes] | None = None
-        self._busy: set[int] = set()
+        self._bridge: Child | None = None
+        self._heard: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
+        self._numbers = count()
+        self._tasks: dict[int, int] = {}  # by slot, the number of the task that it has: events of others are late
         self._connect()
 
     def start(self, slot: int, task: Task) -> None:
         if self._bridge is None:
             self._connect()
         assert self._bridge is not None
-        assert self._bridge.stdin is not None
         run = Path(task.folder).resolve().relative_to(self._folder).as_posix()
-        line = {"slot": slot, "task": {**asdict(task), "folder": run}}
-        self._busy.add(slot)
-        with suppress(BrokenPipeError):  # `events` will hear of its end
-            self._bridge.stdin.write(json.dumps(line).encode() + b"\n")
-            self._bridge.stdin.flush()
+        self._tasks[slot] = next(self._numbers)
+        self._bridge.write({"slot": slot, "number": self._tasks[slot], "task": {**asdict(task), "folder": run}})
 
     def events(self, timeout: float) -> list[tuple[int, Event]]:
         if self._bridge is None:
@@ -99,8 +95,8 @@ class RayExecutor:
         if lines is None:
             self.close()
             sentence = f"The connection to Ray was lost; {self._log} may say why."
-            lost = [(slot, {"event": "lost", "error": sentence}) for slot in sorted(self._busy)]
-            self._busy.clear()
+            lost = [(slot, {"event": "lost", "error": sentence}) for slot in sorted(self._tasks)]
+            self._tasks.clear()
             return lost
         told: list[tuple[int, Event]] = []
         for line in lines:
@@ -110,42 +106,25 @@ class RayExecutor:
                 print(line["notice"], file=sys.stderr, flush=True)
             if "slots" in line:
                 self.slots = line["slots"]
-            if "slot" in line:
+            if "slot" in line and self._tasks.get(line["slot"]) == line["number"]:
                 told.append((line["slot"], line["event"]))
-                if line["event"]["event"] != "epoch":
-                    self._busy.discard(line["slot"])
+                if line["event"]["event"] not in ("begun", "epoch"):
+                    del self._tasks[line["slot"]]
         return told
 
+    def stop(self, slot: int) -> None:
+        if self._bridge is not None and self._tasks.pop(slot, None) is not None:
+            self._bridge.write({"slot": slot, "stop": True})
+
     def close(self) -> None:
-        if self._bridge is None:
-            return
-        assert self._bridge.stdin is not None
-        assert self._bridge.stdout is not None
-        with suppress(BrokenPipeError):
-            self._bridge.stdin.close()  # upon which it lets its workers go and ends
-        try:
-            self._bridge.wait(10)
-        except subprocess.TimeoutExpired:
-            self._bridge.kill()
-            self._bridge.wait()
-        self._bridge.stdout.close()
-        self._selector.close()
-        self._bridge = None
+        if self._bridge is not None:
+            self._bridge.end(patience=10)  # at the end of its input it lets its workers go and ends
+            self._bridge = None
 
     def _connect(self) -> None:
-        with self._log.open("ab") as log:
-            self._bridge = subprocess.Popen(
-                [sys.executable, "-m", "laddernet.study.ray_bridge", json.dumps(self._options)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**_ENVIRONMENT, **os.environ},
-                start_new_session=True,  # Ctrl-C is for the driver
-            )
-        assert self._bridge.stdout is not None
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._bridge.stdout, selectors.EVENT_READ)
-        self._partial = b""
+        environment = {**_ENVIRONMENT, **os.environ}
+        self._bridge = Child(["laddernet.study.ray_bridge"], self._log, self._heard, environment)
+        self._bridge.write(self._options)  # not as its arguments, which every user of the machine can see
         ends = time.monotonic() + _PATIENCE
         self.slots = 0
         try:
@@ -164,11 +143,12 @@ class RayExecutor:
             raise
 
     def _lines(self, timeout: float) -> list[dict[str, Any]] | None:
-        """What the bridge has told, waiting up to ``timeout`` seconds for the first; None at its end."""
-        lines: list[bytes] = []
-        for key, _ in self._selector.select(timeout):
-            chunk = os.read(key.fd, 1 << 16)
-            if not chunk:
+        """The lines of the bridge, waiting up to ``timeout`` seconds for the first; None at its end."""
+        lines = [line for bridge, line in received(self._heard, timeout) if bridge is self._bridge]
+        if None in lines:
+            lines = lines[: lines.index(None)]
+            if not lines:
                 return None
-            *lines, self._partial = (self._partial + chunk).split(b"\n")
-        return [json.loads(line) for line in lines]
+            assert self._bridge is not None
+            self._heard.put((self._bridge, None))  # for the next time
+        return lines

@@ -1,6 +1,5 @@
 """A Ray actor that trains one run after another, on whatever node it is."""
 
-import fcntl
 import os
 import queue
 import shutil
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from laddernet.errors import InputError
-from laddernet.study.storage import Mirror, Storage
+from laddernet.files import locked
+from laddernet.study.storage import Mirror, Storage, shown, shown_all
 from laddernet.study.worker import Event, perform
 from laddernet.training import REVISION, keep_compiled_programs
 
@@ -47,7 +47,7 @@ class RayWorker:
         except InputError as error:
             return f"cannot reach the storage: {str(error).rstrip('.')}"
         except Exception as error:  # fsspec's packages have no exception in common
-            return f"cannot reach the storage {self._where} ({type(error).__name__}: {error})"
+            return f"cannot reach the storage {shown(self._where)} ({_reason(error)})"
         if seen != identity:
             advice = "give as --storage a folder that all nodes share, or an address that fsspec knows"
             return f"does not see the storage {self._storage.name}; {advice}"
@@ -72,8 +72,7 @@ class RayWorker:
     def _train(self, task: dict[str, Any], events: "queue.SimpleQueue[Event]") -> Event:
         try:
             _remove_left_behind()
-            with tempfile.TemporaryDirectory(prefix=_SCRATCH) as scratch, (Path(scratch) / ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with tempfile.TemporaryDirectory(prefix=_SCRATCH) as scratch, locked(Path(scratch) / ".lock", busy=scratch):
                 folder = Path(scratch) / "run"
                 folder.mkdir()
                 mirror = Mirror(self._storage, task["folder"], folder)
@@ -88,7 +87,7 @@ class RayWorker:
                 return ended
         except Exception as error:  # the storage, or this machine's disk: another attempt may do better
             time.sleep(2)
-            return {"event": "lost", "error": f"Its files could not be kept ({type(error).__name__}: {error})."}
+            return {"event": "lost", "error": f"Its files could not be kept ({_reason(error)})."}
 
 
 def _try_to_push(mirror: Mirror) -> None:
@@ -96,7 +95,11 @@ def _try_to_push(mirror: Mirror) -> None:
     try:
         mirror.push()
     except Exception as error:
-        print(f"A checkpoint was not sent ({type(error).__name__}: {error}).", flush=True)
+        print(f"A checkpoint was not sent ({_reason(error)}).", flush=True)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {shown_all(str(error))}"
 
 
 def pin(cpus: int) -> list[socket.socket]:
@@ -134,9 +137,8 @@ def _use_devices(gpus: float) -> None:
 def _remove_left_behind() -> None:
     """Remove the folders of workers that were killed: nobody holds their locks."""
     for lock in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/.lock"):
-        with suppress(OSError):
+        with suppress(OSError, InputError):
             if time.time() - lock.stat().st_mtime < 60:
                 continue  # perhaps about to be locked
-            with lock.open() as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with locked(lock, busy="It is in use.", timeout=0):
                 shutil.rmtree(lock.parent, ignore_errors=True)

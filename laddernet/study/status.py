@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
@@ -29,7 +27,14 @@ class Status:
 
     @classmethod
     def of(cls, store: Store, configs: Mapping[str, Config], *, history: bool = False) -> "Status":
-        return cls(configs, store.runs(list(configs), history=history))
+        """Read the runs, and check what is computed with: a store may be damaged."""
+        runs = store.runs(list(configs), history=history)
+        for run in runs:
+            if run.status == "done" and not _is_number((run.result or {}).get("test_error")):
+                raise store.damaged(run, "result")
+            if not all(isinstance(record.get("epoch"), int) for record in run.history or ()):
+                raise store.damaged(run, "history")
+        return cls(configs, runs)
 
     def count(self, status: str) -> int:
         """How many runs are in this state; those that the store has not heard of are waiting."""
@@ -74,8 +79,9 @@ class Status:
         for run in self.runs:
             if run.status == "running":
                 config, progress = self.configs[run.fingerprint], run.progress or {}
-                error = next((f"{progress[k]:.2f} %" for k in ("validation_error", "test_error") if k in progress), "")
-                epoch = f"epoch {progress['epoch']}/{progress['epochs']}" if progress else "starting"
+                errors = [progress.get(name) for name in ("validation_error", "test_error")]
+                error = next((f"{value:.2f} %" for value in errors if _is_number(value)), "")
+                epoch = f"epoch {progress['epoch']}/{progress['epochs']}" if _share(run) else "starting"
                 grid.add_row(Text(config.model), f"{config.labels} labels", f"seed {config.seed}", epoch, error)
         parts.append(grid)
         table = self.table()
@@ -94,7 +100,13 @@ class Status:
 
 
 def _share(run: Run) -> float:
-    return run.progress["epoch"] / run.progress["epochs"] if run.progress else 0.0
+    """How much of a run is done, from 0 to 1; 0 where its progress makes no sense."""
+    epoch, epochs = ((run.progress or {}).get(name) for name in ("epoch", "epochs"))
+    return epoch / epochs if isinstance(epoch, int) and isinstance(epochs, int) and 0 < epoch <= epochs else 0.0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def duration(seconds: float) -> str:
@@ -127,13 +139,12 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, core
 
 def _gflops() -> float:
     """What a core multiplies in a second while all do, in 10⁹ operations: the best of a few tries."""
-    a = jnp.ones((300, 1000))
-    b = jnp.ones((1000, 500))
-    product = jax.jit(jnp.dot)
-    product(a, b).block_until_ready()
+    # By NumPy: JAX in this process would reserve memory of a GPU that the workers need.
+    a = np.ones((300, 1000), np.float32)
+    b = np.ones((1000, 500), np.float32)
     best = math.inf
     for _ in range(20):
         started = time.perf_counter()
-        product(a, b).block_until_ready()
+        a @ b
         best = min(best, time.perf_counter() - started)
     return 2 * 300 * 1000 * 500 / best / 1e9 / cores()

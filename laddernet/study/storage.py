@@ -38,12 +38,12 @@ class Storage:
             raise InputError(
                 f"Storage needs fsspec ({error}); install it with pip install 'laddernet[ray]'."
             ) from error
-        self.name = shown(str(where))  # for people: without a password
+        self.name = shown(str(where))
         try:
             self._files, root = url_to_fs(str(where))
         except (ImportError, ValueError) as error:  # a package that this protocol needs, or no such protocol
             advice = "name a folder, or install what fsspec needs for this address"
-            raise InputError(f"Cannot use the storage {self.name} ({_line(error)}); {advice}.") from error
+            raise InputError(f"Cannot use the storage {self.name} ({_line(error, str(where))}); {advice}.") from error
         self._root = str(root).rstrip("/")
         self.folder = Path(self._root) if isinstance(self._files, LocalFileSystem) else None
         self.url = str(self.folder or where)  # what names it on another machine too
@@ -57,7 +57,7 @@ class Storage:
                 found = self.look()
         except Exception as error:  # fsspec's packages have no exception in common
             advice = "name a folder or address that exists, may be written to and has space"
-            raise InputError(f"Cannot use the storage {self.name} ({_line(error)}); {advice}.") from error
+            raise InputError(f"Cannot use the storage {self.name} ({_line(error, self.url)}); {advice}.") from error
         return found or ""
 
     def look(self) -> str | None:
@@ -148,13 +148,46 @@ class Mirror:
             del self._same[name]
 
 
-def shown(where: str) -> str:
-    """An address as it may be shown and kept.
+# Parameters of an address that hold no secret; of all others, not even the name is shown.
+_HARMLESS = re.compile(
+    r"(application_name|connect_timeout|dbname|host|options|port|sslcert|sslkey|sslmode|sslrootcert|user)=[^;]*"
+)
+_HOST = r"(\[[^]/]*\]|[^]:/?#,[]*)(:\d*)?"
+_HOSTS = re.compile(rf"{_HOST}(,{_HOST})*(?=[/?#]|$)")
 
-    >>> shown("sftp://me:secret@host/studies"), shown("s3://bucket/studies"), shown("/shared")
+
+def shown(text: str) -> str:
+    """An address, or an argument with one, as it may be shown and kept: without passwords, keys and tokens.
+
+    A password may have any character in it, also those that have a meaning in an address: in doubt, more is left out.
+
+    >>> shown("sftp://me:se/cret@host/studies"), shown("s3://bucket/studies"), shown("/shared")
     ('sftp://…@host/studies', 's3://bucket/studies', '/shared')
+    >>> shown("--store=postgresql://me@host:5432/db?sslmode=require&sslpassword=secret")
+    '--store=postgresql://me@host:5432/db?sslmode=require&…'
     """
-    return re.sub(r"://[^/@]*:[^/@]*@", "://…@", where)
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return text
+    user, at, place = rest.rpartition("@")
+    if ":" in user:
+        if set(user) & set("?#"):  # the @ is of the password or of the query: there is no telling
+            return f"{scheme}{mark}…"
+        user = "…"
+    elif set(user) & set("/?#"):  # the @ is of the path or the query
+        user, at, place = "", "", rest
+    if not _HOSTS.match(place):
+        return f"{scheme}{mark}…"
+    place, query, parameters = re.fullmatch(r"([^?#]*)([?#]?)(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
+    kept = [part for part in parameters.split("&") if query == "?" and _HARMLESS.fullmatch(part)]
+    if len(kept) < len(parameters.split("&")) and parameters:
+        kept.append("…")
+    return f"{scheme}{mark}{user}{at}{place}{query}{'&'.join(kept)}"
+
+
+def shown_all(text: str) -> str:
+    """A message in which there may be addresses, on one line."""
+    return " ".join(map(shown, text.split()))
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -170,5 +203,5 @@ def _look(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _line(error: Exception, where: str) -> str:
+    return shown_all(str(error).replace(where, shown(where))) or type(error).__name__

@@ -7,6 +7,7 @@ run can write its end, so it is written once.
 """
 
 import json
+import math
 import os
 import re
 import sqlite3
@@ -23,8 +24,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from laddernet.errors import AbsentError, InputError
-from laddernet.files import writing
-from laddernet.study.storage import shown
+from laddernet.files import locked, writing
+from laddernet.study.storage import shown, shown_all
 
 STATUSES = ("waiting", "running", "done", "failed")
 
@@ -124,9 +125,7 @@ class Store:
             path = Path(url.database or "" if url else where).absolute()
             store = cls(_open_file(path, create), str(path), lease, clock)
         else:
-            # The query may hold a password too.
-            name = url.set(query={}).render_as_string(hide_password=True)
-            store = cls(_open_server(url), name, lease, clock)
+            store = cls(_open_server(url), shown(str(where)), lease, clock)
         try:
             with store._begin(alone=True) as connection:
                 store._check(connection, create)
@@ -231,7 +230,13 @@ class Store:
             # Grouped by its place: PostgreSQL does not see that two expressions with parameters are the same.
             query = sa.select(status, sa.func.count()).where(self._among(fingerprints)).group_by(sa.text("1"))
             found = {row[0]: row[1] for row in connection.execute(query)}
+        if found.keys() - set(STATUSES):
+            raise InputError(_DAMAGED.format(self.name, "the status of a run"))
         return {status: found.get(status, 0) for status in STATUSES}
+
+    def damaged(self, run: Run, what: str) -> InputError:
+        """The error to be raised where ``what`` of a run is not what a study has written."""
+        return InputError(_DAMAGED.format(self.name, f"the {what} of run {str(run.fingerprint)[:13]!r}"))
 
     @property
     def url(self) -> sa.URL:
@@ -242,13 +247,7 @@ class Store:
     def alone(self) -> Iterator[None]:
         """Keep other processes that ask for the same out of the block; meanwhile the store can be used."""
         if self._sqlite:
-            import fcntl
-
-            lock = Path(f"{self._engine.url.database}.lock")
-            with writing(lock):
-                file = lock.open("w")
-            with file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+            with locked(f"{self._engine.url.database}.lock", busy=f"Another process is using {self.name}."):
                 yield
         else:
             with _told(self.name, _SERVER), self._engine.begin() as connection:
@@ -276,7 +275,7 @@ class Store:
             if self._sqlite:
                 _mark(connection)
             _create(connection)
-        _check_version(self.name, connection.scalar(sa.select(_store.c.version)) or 0)
+        _check_version(self.name, connection.scalar(sa.select(_store.c.version)))
         connection.execute(sa.update(_runs).where(sa.false()).values(attempts=0))
 
     def _now(self, connection: sa.Connection) -> float:
@@ -300,7 +299,17 @@ class Store:
         names = [name for name in Run.__dataclass_fields__ if name != "history" or history]
         columns = [_status(now).label(name) if name == "status" else _runs.c[name] for name in names]
         query = sa.select(*columns).where(condition).order_by(_runs.c.number, _runs.c.fingerprint)
-        return [Run(**row) for row in connection.execute(query).mappings()]
+        try:
+            runs = [Run(**row) for row in connection.execute(query).mappings()]
+        except (ValueError, TypeError, RecursionError) as error:  # no JSON where JSON should be
+            raise InputError(_DAMAGED.format(self.name, "a run cannot be read")) from error
+        for run in runs:
+            wrong = next((name for name in names if not _is_possible(name, getattr(run, name))), None)
+            if run.status == "done" and run.result is None:
+                wrong = "result"
+            if wrong is not None:
+                raise self.damaged(run, wrong)
+        return runs
 
     def _change(self, connection: sa.Connection, owner: str, fingerprint: str, values: Json) -> bool:
         """Change a run if ``owner`` holds it."""
@@ -319,8 +328,32 @@ class Store:
             return connection.execute(change.values(status="waiting", **cleared)).rowcount
 
 
+_none = type(None)
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("fingerprint", "status"), (str,)),
+    **dict.fromkeys(("owner", "error"), (str, _none)),
+    **dict.fromkeys(("progress", "result", "environment"), (dict, _none)),
+    **dict.fromkeys(("lease", "started", "finished"), (int, float, _none)),
+    "config": (dict,),
+    "attempts": (int,),
+    "created": (int, float),
+    "history": (list, _none),
+}
+
+
+def _is_possible(column: str, value: object) -> bool:
+    """Whether a study can have written this value into this column."""
+    if not isinstance(value, _TYPES[column]) or (isinstance(value, float) and not math.isfinite(value)):
+        return False
+    if column == "status":
+        return value in STATUSES
+    return not isinstance(value, list) or all(isinstance(record, dict) for record in value)
+
+
 def _is_waiting(now: float) -> sa.ColumnElement[bool]:
-    return sa.or_(_runs.c.status == "waiting", sa.and_(_runs.c.status == "running", _runs.c.lease < now))
+    return sa.or_(
+        _runs.c.status == "waiting", sa.and_(_runs.c.status == "running", sa.func.coalesce(_runs.c.lease, 0.0) < now)
+    )
 
 
 def _status(now: float) -> sa.ColumnElement[str]:
@@ -332,6 +365,7 @@ def _status(now: float) -> sa.ColumnElement[str]:
 
 _ABSENT = "There is no study in {}; name a store that a study has used."
 _FOREIGN = "{} holds the data of another program; name a store of laddernet, or a new one."
+_DAMAGED = "The store {} is damaged ({}); put a copy of it in its place, or name a new one."
 _FILE = "name a store of laddernet or a new file, where file and folder may be written to"
 _SERVER = "check that the server runs, the address, and what the user is allowed to do"
 
@@ -359,18 +393,16 @@ def has_no_password(where: str) -> bool:
     >>> has_no_password("study.db"), has_no_password("postgresql://me:secret@host/studies")
     (True, False)
     """
-    return "://" not in where or not (_url(where).password or "password" in _url(where).query)
+    return shown(where) == where
 
 
 def without_passwords(command: Sequence[str], store: str | None) -> list[str]:
     """A command as it may be kept in a file; ``store`` is the address that it names, however it does.
 
     >>> without_passwords(["laddernet", "study", "--store=postgresql://me:a/b@host/db"], "postgresql://me:a/b@host/db")
-    ['laddernet', 'study', '--store=…']
+    ['laddernet', 'study', '--store=postgresql://…@host/db']
     """
-    if store and not has_no_password(store):
-        command = [part.replace(store, "…") for part in command]
-    return [shown(part) for part in command]
+    return [shown(part.replace(store, shown(store)) if store else part) for part in command]
 
 
 def _open_server(url: sa.URL) -> sa.Engine:
@@ -448,7 +480,9 @@ def _create(connection: sa.Connection) -> None:
     connection.execute(sa.insert(_store).values(version=_VERSION))
 
 
-def _check_version(name: object, version: int) -> None:
+def _check_version(name: object, version: object) -> None:
+    if not isinstance(version, int):
+        raise InputError(_DAMAGED.format(name, "its version"))
     if version > _VERSION:
         advice = "use that one, or name another store"
         raise InputError(f"{name} was made by a newer laddernet (store version {version}, not {_VERSION}); {advice}.")
@@ -460,5 +494,5 @@ def _told(name: object, advice: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        reason = str(error.orig if isinstance(error, DBAPIError) else error).partition("\n")[0]
+        reason = shown_all(str(error.orig if isinstance(error, DBAPIError) else error).partition("\n")[0])
         raise InputError(f"Cannot use the store {name} ({reason}); {advice}.") from error

@@ -1,7 +1,7 @@
 """A process that trains one run after another: ``python -m laddernet.study.worker CORES``.
 
-It hears tasks as lines of JSON and tells events in the same way. It ends when nobody is left to tell them to, so a
-driver that is killed leaves no workers behind.
+It reads tasks as lines of JSON and writes events in the same way. It ends when its input ends, so a driver that is
+killed leaves no workers behind.
 """
 
 import json
@@ -48,16 +48,16 @@ def perform(
 ) -> Event:
     """Train the run of a task in its folder, and say how it ended."""
     from laddernet.data import training_data
-    from laddernet.errors import BusyError, DivergedError, InputError
+    from laddernet.errors import BusyError, DivergedError, InputError, RemovedError
     from laddernet.run import environment, read_metrics, run
     from laddernet.training import Config, on_device
 
+    folder = Path(task["folder"])
     try:
         config = Config.from_json(task["config"])
         wants_test = task.get("test", True)
         dataset = _dataset(config.data) if wants_test else _training_rows(config.data)
         data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
-        folder = Path(task["folder"])
         result = run(
             config,
             data,
@@ -70,10 +70,14 @@ def perform(
             on_epoch=on_epoch,
             on_checkpoint=on_checkpoint,
         )
+        if not folder.exists():  # removed since: without its files a run is not done
+            raise RemovedError(f"{folder} was removed.")
         return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
     except BusyError as error:  # a worker whose driver was killed, or has lost its lease, has not ended yet
         time.sleep(2)
         return {"event": "busy", "error": str(error)}
+    except RemovedError as error:
+        return {"event": "lost", "error": str(error)}
     except (InputError, DivergedError) as error:
         return {"event": "failed", "error": str(error)}
     except Exception as error:  # whatever goes wrong with one run must not stop the others

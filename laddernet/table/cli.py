@@ -33,7 +33,7 @@ from laddernet.curve import (
 )
 from laddernet.errors import InputError
 from laddernet.files import sha256
-from laddernet.options import say, whole_numbers
+from laddernet.options import say, show, visible, visible_json, whole_numbers
 from laddernet.table.columns import decoded
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
@@ -122,7 +122,7 @@ def fit(
         trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
         seconds = time.monotonic() - started
         trained.save(path)
-    print(f"Trained {model} for {seconds:.0f} s; saved to {path}", flush=True)
+    show(f"Trained {model} for {seconds:.0f} s; saved to {path}", flush=True)
     with _stoppable(f"Stopped; {path} is saved, without an estimate."):
         found = _estimated(rows, make, seed, seconds, estimate)
         if found is not None:
@@ -160,7 +160,7 @@ def predict(
     for name, cells in (+unread).items():
         say(f"{name}: {cells:,} cells were not understood and count as missing.")
     if str(out) != "-":
-        print(f"{count:,} rows; saved to {out}")
+        show(f"{count:,} rows; saved to {out}")
 
 
 def suggest(
@@ -207,7 +207,7 @@ def suggest(
         )
         writer.writerows(rows)
     if str(out) != "-":
-        print(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
+        show(f"{len(found.use):,} of {found.total:,} unlabelled rows; saved to {out}")
 
 
 def curve(
@@ -264,7 +264,7 @@ def curve(
         print(forecast(points))
         if out is not None:
             save_picture(plot_label_curve(points, title=data.name), out)
-            print(f"saved to {out}")
+            show(f"saved to {out}")
 
 
 def inspect(
@@ -274,7 +274,7 @@ def inspect(
     """Show what a model was learned from, what it does with each column, and how good it is expected to be."""
     about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
     if as_json:
-        print(json.dumps(about, indent=2, ensure_ascii=False))
+        print(visible_json(json.dumps(about, indent=2, ensure_ascii=False)))
         return
     network = about["network"]
     sizes = network["sizes"]
@@ -289,15 +289,15 @@ def inspect(
         ("estimate", " ".join(about["estimate"]["sentences"]) if about["estimate"] else "none was made"),
         ("sha256", about["sha256"]),
     ):
-        facts.add_row(Text(name, "dim"), Text(value))
-    classes = Lines(escape(f"class ({about['target']})"), "labels", box=None)
+        facts.add_row(Text(name, "dim"), Text(visible(value)))
+    classes = Lines(escape(visible(f"class ({about['target']})")), "labels", box=None)
     for name, count in about["labels"].items():
-        classes.add_row(Text(name), f"{count:,}")
+        classes.add_row(Text(visible(name)), f"{count:,}")
     columns = Lines("column", "kind", "what is done with it", box=None)
     for column in about["columns"]:
-        columns.add_row(Text(column["name"]), column["kind"], Text(column["does"]))
+        columns.add_row(Text(visible(column["name"])), column["kind"], Text(visible(column["does"])))
     for name, reason in about["dropped"].items():
-        columns.add_row(Text(name), Text("not used", "dim"), Text(reason, "dim"))
+        columns.add_row(Text(visible(name)), Text("not used", "dim"), Text(visible(reason), "dim"))
     for part in (facts, "", classes, "", columns):
         _out.print(part, highlight=False)
 
@@ -326,19 +326,19 @@ def _rows(table: Table, target: str | None, also: Sequence[Table], unlabeled: st
 def _print_rows(table: str, rows: Rows) -> None:
     labelled = sum(rows.labels.values())
     used = "1 column is" if len(rows.columns) == 1 else f"{len(rows.columns):,} columns are"
-    print(f"{table}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {used} used")
-    width = max(len(name) for name in [*rows.labels][:_SHOWN])
+    show(f"{table}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {used} used")
+    width = max(len(visible(name)) for name in [*rows.labels][:_SHOWN])
     for name, count in [*rows.labels.items()][:_SHOWN]:
-        print(f"  {name:{width}}  {count:>9,}  {count / labelled:4.0%}")
+        print(f"  {visible(name):{width}}  {count:>9,}  {count / labelled:4.0%}")
     if len(rows.labels) > _SHOWN:
         print(f"  and {len(rows.labels) - _SHOWN:,} classes more")
     reasons: dict[str, list[str]] = {}
     for name, reason in rows.dropped.items():
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
-        print(f"Not used: {_listed(names)} ({reason})")
+        show(f"Not used: {_listed(names)} ({reason})")
     for notice in rows.notices:
-        print(notice)
+        show(notice)
     sys.stdout.flush()
 
 
@@ -455,7 +455,10 @@ def _names(text: str) -> list[str]:
     >>> _names('a, "b, c"')
     ['a', 'b, c']
     """
-    names = next(csv.reader([text], skipinitialspace=True), [])
+    try:
+        names = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        raise InputError(f"{text!r} is no list of columns; put a name with a line break in double quotes.") from None
     return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 

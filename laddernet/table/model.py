@@ -31,6 +31,7 @@ _BLOCK = 10_000  # rows that are transformed at a time
 _MARK = "-1"  # what marks a row without a label in an array, as in scikit-learn
 _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 _MOST_CLASSES = 100  # with hardly a label each; more are names, texts, or a count of rows
+_MOST_RARE = 10  # rows of a rare category, at most
 _ENOUGH = 10  # cells, none of which is understood, that are no accident
 
 
@@ -338,7 +339,10 @@ class TableModel:
 
         Rows without a target are unlabelled, and so are those whose target is ``unlabeled``.
         """
-        rows = read_rows(Table.of(frame), target, unlabeled=unlabeled)
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
+        # A frame's columns may have numbers for names; here they are texts.
+        rows = read_rows(Table.of(frame), None if target is None else str(target), unlabeled=unlabeled)
         for notice in rows.notices:
             warnings.warn(notice, stacklevel=2)
         return cls.of(rows, LadderClassifier(**settings).fit(rows.X, rows.codes))
@@ -414,6 +418,9 @@ class TableModel:
 
     @classmethod
     def _from_state(cls, arrays: modelfile.Arrays, about: modelfile.About) -> "TableModel":
+        rare = about["learned"]["rare"]
+        if type(rare) is not int or not 0 < rare <= _MOST_RARE:
+            raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
         columns = tuple(Column(**column) for column in about["columns"])
         fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         return cls(

@@ -7,14 +7,18 @@ last cells are empty.
 import codecs
 import csv
 import io
+import math
+import stat
 import sys
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import chain, islice
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,10 +26,17 @@ import numpy as np
 import pandas as pd
 
 from laddernet.errors import InputError
-from laddernet.files import reading
+from laddernet.files import reading, require_regular
 
 CELLS = 1 << 19  # of a part: some 30 MB as Python's strings
 STDIN = "-"
+MOST_COLUMNS = 1 << 20
+_LONGEST_CELL = 1 << 24  # characters; the csv module's own limit is 131,072
+_LONGEST_LINE = 1 << 28  # characters
+_LONGEST_TEXT = 1 << 20  # characters of a text in an array
+_PART_BYTES = 1 << 26  # of a part of the arrays in an NPZ file
+_WHOLE_BYTES = 1 << 32  # of an array that lies by columns, which is read at once
+_DEFLATED = 1032  # the most that deflate can make of one byte
 
 _DELIMITERS = ";\t|,"  # the comma last: it stands in texts and numbers too
 _OTHERS = {
@@ -75,8 +86,11 @@ def open_table(path: str | Path, *, delimiter: str | None = None, encoding: str 
     """The table in a CSV, Parquet or NPZ file, told apart by how it begins; ``-`` is CSV on standard input."""
     if str(path) == STDIN:
         return _open_csv(path, delimiter, encoding)
-    if Path(path).is_fifo() or Path(path).is_char_device():
+    with reading(path):
+        mode = Path(path).stat().st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
         raise InputError(f"{path} can be read only once; give a file, or '-' for standard input.")
+    require_regular(path)
     with reading(path), Path(path).open("rb") as file:
         start = file.read(4)
     for beginning, what in _OTHERS.items():
@@ -103,6 +117,12 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
+def _require_few(columns: int, table: object) -> None:
+    """Refuse more columns than could be learned from, before each gets a name."""
+    if columns > MOST_COLUMNS:
+        raise InputError(f"{table} has {columns:,} columns; give no more than {MOST_COLUMNS:,}.")
+
+
 def unique_names(names: list[str], table: str) -> list[str]:
     seen: set[str] = set()
     for name in names:
@@ -127,6 +147,7 @@ def _open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> 
             raise InputError(f"The delimiter is {delimiter!r}; give one character, as in --delimiter ';'.")
     records = _records(path, name, delimiter, encoding)
     header = next(records)
+    _require_few(len(header), name)
     columns = [cell.strip() or f"column {number}" for number, cell in enumerate(header, 1)]
     unique_names(columns, name)
     left = [records]  # of standard input, which can be read once
@@ -157,15 +178,16 @@ def _records(path: str | Path, name: str, delimiter: str | None, encoding: str |
         encoding = encoding or _encoding(raw)
         try:
             text = io.TextIOWrapper(raw, encoding=encoding, newline="")
-        except LookupError:
+        except (LookupError, ValueError):  # a stray byte in the name is a ValueError
             raise InputError(f"There is no encoding {encoding!r}; utf-8, cp1252 and utf-16 are common ones.") from None
         reader = None
         try:
             # Of standard input nothing can be read twice, so what the delimiter is told by is put in front again.
-            head = text.read(1 << 16) + text.readline()
+            csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+            head = text.read(1 << 16) + text.readline(_LONGEST_LINE)
             head = head.removeprefix("\ufeff")  # a byte order mark, which not every decoder takes away
             delimiter = delimiter or _delimiter(head)
-            lines = chain(io.StringIO(head, newline=""), text)
+            lines = _lines([io.StringIO(head, newline=""), text], name)
             reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
             width = 0
             for row in reader:
@@ -185,9 +207,22 @@ def _records(path: str | Path, name: str, delimiter: str | None, encoding: str |
             raise InputError(f"{name}{where} is not {encoding.removesuffix('-sig')} text; {advice}.") from error
         except csv.Error as error:
             where = f", line {reader.line_num}" if reader else ""
+            if "field larger" in str(error):
+                found = f"a cell has more than {_LONGEST_CELL:,} characters"
+                advice = "shorten it, or close the quote that was left open"
+                raise InputError(f"{name}{where}: {found}; {advice}.") from error
             raise InputError(f"{name}{where}: not CSV ({error}); mend the quotes of that line.") from error
         if not width:
             raise InputError(f"{name} is empty; give a table with the columns' names in its first line.")
+
+
+def _lines(streams: Iterable[io.TextIOBase], name: str) -> Iterator[str]:
+    """The lines of texts one after another, refused if one is so long that it would fill the memory."""
+    for stream in streams:
+        for line in iter(partial(stream.readline, _LONGEST_LINE), ""):
+            if len(line) == _LONGEST_LINE:
+                raise InputError(f"{name}: a line has {_LONGEST_LINE:,} characters or more; give a table in lines.")
+            yield line
 
 
 @contextmanager
@@ -290,17 +325,38 @@ class _Array:
 
     @property
     def width(self) -> int:
-        return int(np.prod(self.shape[1:]))
+        return math.prod(self.shape[1:])
+
+    @property
+    def row_bytes(self) -> int:
+        return int(self.width * self.dtype.itemsize)
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * int(self.dtype.itemsize)
+
+    @property
+    def objection(self) -> str:
+        """Why its cells are not read, if they are not."""
+        if self.dtype.hasobject:
+            return "holds Python objects, which are not read; save numbers or text"
+        if self.dtype.kind not in "biufSUM":
+            return f"holds values of the type {self.dtype}, which are not read; save numbers, text or dates"
+        if self.dtype.kind in "SU" and self.dtype.itemsize > _LONGEST_TEXT * (4 if self.dtype.kind == "U" else 1):
+            return f"holds texts of the type {self.dtype}; save texts of no more than {_LONGEST_TEXT:,} characters"
+        if self.by_columns and len(self.shape) > 1 and self.bytes > _WHOLE_BYTES:
+            return f"lies by columns and has {self.bytes:,} bytes; save it by rows, with np.ascontiguousarray"
+        return ""
 
 
 def _open_npz(path: Path) -> Table:
     """``X`` gives the columns x0, x1 and so on; other arrays with one value a row are columns of their own name."""
     with _npz(path) as archive:
         arrays = {}
-        for member in archive.namelist():
-            if member.endswith(".npy"):
-                with archive.open(member) as file:
-                    arrays[member.removesuffix(".npy")] = _array_header(file)
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                with _member(archive, member) as file:
+                    arrays[member.filename.removesuffix(".npy")] = _array_header(file, member)
     if not arrays:
         raise InputError(f"{path} is a zip file, but not NPZ; save the table as CSV, Parquet or NPZ.")
     X = arrays.pop("X", None)
@@ -315,17 +371,19 @@ def _open_npz(path: Path) -> Table:
             refused[name] = f"{name} has {rows:,} rows and X has {X.shape[0]:,}; give both the same number."
         elif array.width != 1:
             refused[name] = f"{name} has the shape {array.shape}; give one value for each row."
-        elif array.dtype.hasobject:
-            refused[name] = f"{name} holds Python objects, which are not read; save numbers or text."
-    if X.dtype.hasobject:
-        raise InputError(f"{path}: X holds Python objects, which are not read; save numbers or text.")
+        elif array.objection:
+            refused[name] = f"{name} {array.objection}."
+    if X.objection:
+        raise InputError(f"{path}: X {X.objection}.")
+    _require_few(X.width, f"{path}: X")
     named = [f"x{place}" for place in range(X.width)]
     others = [name for name in arrays if name not in refused and name not in set(named)]
 
     def parts(names: Sequence[str]) -> Iterator[pd.DataFrame]:
         wanted = set(names)
         places = [place for place, name in enumerate(named) if name in wanted]
-        step = _rows_of_a_part(X.width)
+        widest = max(array.row_bytes for array in (X, *(arrays[name] for name in others if name in wanted)))
+        step = min(_rows_of_a_part(X.width), max(1, _PART_BYTES // max(1, widest)))
         with _npz(path) as archive:
             sources = {name: _array_parts(archive, name, step) for name in others if name in wanted}
             rows = _array_parts(archive, "X", step) if places else None
@@ -354,17 +412,40 @@ def _npz(path: Path) -> Iterator[zipfile.ZipFile]:
         raise InputError(f"{path} is not a whole NPZ file ({_line(error)}); save it anew with np.savez.") from error
 
 
-def _array_header(file: IO[bytes]) -> _Array:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(file)
-    return _Array(shape, dtype, by_columns)
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> IO[bytes]:
+    """Open a member, if it can be what the zip file's directory says it is."""
+    if member.flag_bits & 1:
+        raise InputError(f"{archive.filename} is encrypted; save it without a password.")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{member.filename} is compressed in another way than NumPy's")
+    size = Path(str(archive.filename)).stat().st_size
+    if member.compress_size > size or member.file_size > _DEFLATED * (member.compress_size + 1):
+        raise ValueError(f"{member.filename} would have {member.file_size:,} bytes")
+    return archive.open(member)
+
+
+def _array_header(file: IO[bytes], member: zipfile.ZipInfo) -> _Array:
+    """What an array says of itself, if that is as long as the member is."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = read(file)
+    except (SyntaxError, TypeError, RecursionError, MemoryError, AttributeError, tokenize.TokenError) as error:
+        raise ValueError(f"the header of {member.filename} cannot be read") from error
+    array = _Array(shape, dtype, by_columns)
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"{member.filename} has the shape {shape}")
+    if not dtype.hasobject and array.bytes != member.file_size - file.tell():
+        said = f"{array.bytes:,} bytes of the shape {shape}"
+        raise ValueError(f"{member.filename} has {member.file_size - file.tell():,} bytes where there should be {said}")
+    return array
 
 
 def _array_parts(archive: zipfile.ZipFile, name: str, step: int) -> Iterator[np.ndarray]:
     """An array, ``step`` rows at a time. NumPy would read it whole, for it cannot map an array within a zip file."""
-    with archive.open(f"{name}.npy") as file:
-        array = _array_header(file)
+    member = archive.getinfo(f"{name}.npy")
+    with _member(archive, member) as file:
+        array = _array_header(file, member)
         if array.by_columns and len(array.shape) > 1:  # here the rows are not one after another
             whole = np.frombuffer(file.read(), array.dtype).reshape(array.shape, order="F")
             yield from (whole[first : first + step] for first in range(0, array.shape[0], step))

@@ -155,7 +155,7 @@ def tune(
             test=False,
         )
     except KeyboardInterrupt:
-        again = shlex.join(command)
+        again = shlex.join(hidden_command)
         print(f"Stopped; {folder} keeps all trials. To go on: {again}", file=sys.stderr, flush=True)
         os._exit(130)
     _report(folder, store_name, models if len(models) == 1 else [], write)
@@ -187,7 +187,7 @@ def _report(folder: Path, store_name: str | None, models: list[str], write: Path
         found = outcomes(storage)
         storage.engine.dispose()
     if not found:
-        raise InputError(f"There is no search in {store_name or folder}; name the --out of a search, or its --store.")
+        raise InputError(f"There is no search in {store.name}; name the --out of a search, or its --store.")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / "tune.html", page(found).encode())

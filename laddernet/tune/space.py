@@ -1,7 +1,6 @@
 """What a search may choose from: one space for each model, as data, which a user may change."""
 
 import math
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -11,7 +10,7 @@ from typing import Any
 from optuna.distributions import FloatDistribution
 
 from laddernet.errors import InputError
-from laddernet.files import reading
+from laddernet.files import from_toml, read_small
 from laddernet.models import Model, find
 from laddernet.tuned import Settings, toml_key, toml_value
 
@@ -148,9 +147,7 @@ class Spaces:
         text = resources.files("laddernet.tune").joinpath(_BUILT_IN).read_text("utf-8")
         self._tables = [(_BUILT_IN, _tables(text, _BUILT_IN))]
         if file is not None:
-            with reading(file):
-                content = file.read_bytes()
-            self._tables.append((str(file), _tables(content.decode(errors="replace"), str(file))))
+            self._tables.append((str(file), _tables(read_small(file).decode(errors="replace"), str(file))))
 
     def of(self, model: str, also: Collection[str] = ()) -> Space:
         """The space of a model; of what is optional, only ``also``."""
@@ -183,8 +180,8 @@ class Spaces:
 
 def _tables(text: str, file: str) -> Tables:
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = from_toml(text)
+    except ValueError as error:
         raise InputError(
             f"{file} is not TOML ({error}); `laddernet tune --show-space` shows how it should look."
         ) from error

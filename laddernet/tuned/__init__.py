@@ -2,16 +2,14 @@
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from laddernet.errors import InputError
-from laddernet.files import reading
+from laddernet.files import from_toml, read_small
 
 SETTINGS = ("noise", "recon_weights", "eta", "learning_rate")
 
@@ -67,15 +65,13 @@ def choice(option: str | None) -> bool | str:
 
 def read(file: str | os.PathLike[str]) -> tuple[str, dict[Key, Entry]]:
     """The data set that a file is for, and its entries."""
-    with reading(file):
-        content = Path(file).read_bytes()
-    return parse(content.decode(errors="replace"), str(file))
+    return parse(read_small(file).decode(errors="replace"), str(file))
 
 
 @lru_cache(maxsize=8)
 def parse(text: str, name: str) -> tuple[str, dict[Key, Entry]]:
     try:
-        tables = tomllib.loads(text)
+        tables = from_toml(text)
         data = tables.pop("data")
         entries = {
             (int(labels), model): _entry(values)

