@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test tools lint bench clean
+.PHONY: demo test tools lint stress bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -21,6 +21,10 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# ROUNDS=10: the tests that start processes, servers or a browser, with every core busy.
+stress: tools .venv/installed
+	tests/stress $(ROUNDS)
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/bench.py

@@ -84,7 +84,7 @@ def labels() -> None:
         plot_label_curve(points, ax=ax, title=SETS[name][0])
         print(f"\n{name}, error in %, on {points[0].judged} rows, mean ± standard error of {REPEATS} draws")
         for point in points:
-            cells = (f"{mean:5.1f} ± {doubt:3.1f}" for mean, doubt in (point.summary(), point.summary(alone=True)))
+            cells = (f"{point.shown(alone):>12}" for alone in (False, True))
             print(f"| {point.per_class:2} |", " | ".join(cells), "|")
         print(forecast(points))
     for ax in figure.axes[1:]:

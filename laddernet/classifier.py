@@ -62,7 +62,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     warm_start : begin at the networks of the last fit instead of at random values.
     verbose : show progress.
     device : "cpu", "gpu" or "tpu"; None is what JAX prefers.
-    n_jobs : how many cores to use while learning (None or −1: all that the process may use).
+    n_jobs : how many cores to use while learning (None or −1: all that the process may use; −2: all but one). Fits
+        side by side take different cores as long as there are any.
 
     Attributes
     ----------

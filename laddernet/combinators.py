@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
+from laddernet import sources
 from laddernet.kernels import small_mlps
 from laddernet.noise import normal
 
@@ -40,6 +41,10 @@ def initially(value: float) -> Any:
 
 class Combinator(eqx.Module):
     """A function of (z̃, u), applied to every unit on its own. Subclass it to add one."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        sources.record(cls)
 
     def __init__(self, units: int, *, key: PRNGKeyArray, eta: Float[ArrayLike, ""]) -> None:
         """Give every parameter declared by :func:`initially` its value.

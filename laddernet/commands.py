@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from laddernet import checks
 from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import InputError
 from laddernet.ladder import paper_parameters
@@ -140,6 +141,7 @@ def train(
 ) -> None:
     """Train one model; the same command again resumes it."""
 
+    checks.number("--checkpoint-every", checkpoint_every)
     keep_compiled_programs()
     command = ["laddernet", *sys.argv[1:]]
     dataset = load(data_name)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold
@@ -46,6 +47,34 @@ class Point:
         (5.0, 1.0)
         """
         return _mean(self.alone if alone else self.errors)
+
+    def limits(self, alone: bool = False) -> tuple[float, float]:
+        """The mean ∓ its standard error; if that rounds to 0.0, the 90 % interval of so many rows.
+
+        >>> low, high = Point(1, 2, 8, errors=(0.0, 0.0, 0.0), alone=(4.0, 6.0, 5.0)).limits()
+        >>> low, round(high, 1)
+        (0.0, 11.7)
+        """
+        mean, doubt = self.summary(alone)
+        if round(doubt, 1):
+            return mean - doubt, mean + doubt
+        return error_interval(round(mean / 100 * self.all_judged), self.all_judged)
+
+    @property
+    def all_judged(self) -> int:
+        """Rows that were held out at least once: three draws hold out all labelled rows, and further ones no others."""
+        return self.judged * min(len(self.errors), 3)
+
+    def shown(self, alone: bool = False) -> str:
+        """The mean ± its standard error as text; the limits in brackets if that rounds to 0.0.
+
+        >>> point = Point(1, 2, 8, errors=(0.0, 0.0, 0.0), alone=(4.0, 6.0, 5.0))
+        >>> point.shown(), point.shown(alone=True)
+        ('0.0 (0–12) %', '5.0 ± 0.6 %')
+        """
+        mean, doubt = self.summary(alone)
+        low, high = self.limits(alone)
+        return f"{mean:.1f} ± {doubt:.1f} %" if round(doubt, 1) else f"{mean:.1f} ({low:.0f}–{high:.0f}) %"
 
 
 def label_curve(
@@ -153,8 +182,9 @@ def _seeded(classifier: Any, seed: int) -> Any:
 
 def _labels(classes: np.ndarray, codes: np.ndarray, mark: Any) -> np.ndarray:
     """Labels as the classifier takes them, with its mark for rows without one."""
-    plain = classes.dtype.kind in "iuf" and isinstance(mark, int | float)
-    labels: np.ndarray = classes[codes].astype(np.result_type(classes, type(mark)) if plain else object)
+    kind = np.result_type(classes, type(mark)) if isinstance(mark, int | float) else np.dtype(object)
+    plain = classes.dtype.kind in "iuf" and (kind.kind != "f" or classes.dtype.kind == "f")  # all digits stay
+    labels: np.ndarray = classes[codes].astype(kind if plain else object)
     labels[codes == UNLABELLED] = mark
     return labels
 
@@ -169,6 +199,25 @@ def _label_only(x: Rows, rest: np.ndarray, known: np.ndarray, codes: np.ndarray,
 def _mean(values: Sequence[float]) -> tuple[float, float]:
     """The mean and its standard error."""
     return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def error_interval(wrong: int, total: int) -> tuple[float, float]:
+    """Limits of an error in per cent, if so many of the rows are wrong: the exact (Clopper–Pearson) 90 % interval.
+
+    >>> [tuple(round(limit, 1) for limit in error_interval(wrong, 24)) for wrong in (0, 3, 24)]
+    [(0.0, 11.7), (3.5, 29.2), (88.3, 100.0)]
+    """
+    found = binomtest(wrong, total).proportion_ci(confidence_level=0.9, method="exact")
+    return 100 * float(found.low), 100 * float(found.high)
+
+
+def standard_error(error: float, rows: int) -> float:
+    """The standard error in per cent of an error that was measured on so many rows.
+
+    >>> standard_error(10.0, 100)
+    3.0
+    """
+    return math.sqrt(error * (100 - error) / rows)
 
 
 # --- What it says -----------------------------------------------------------------------------------------------
@@ -200,8 +249,7 @@ def forecast(points: Sequence[Point]) -> str:
         return f"There is no point with half as many labels as the last: {unknown}"
     before = fewer[-1]
     gain, spread = _mean(np.subtract(before.errors, last.errors).tolist())
-    middle = np.mean([*before.errors, *last.errors]) / 100
-    by_rows = 100 * math.sqrt(middle * (1 - middle) / (last.judged * min(len(last.errors), 3)))
+    by_rows = standard_error(float(np.mean([*before.errors, *last.errors])), last.all_judged)
     if gain <= 2 * max(spread, by_rows):
         return f"From {before.labels:,} to {last.labels:,} labels there is no clear difference: {unknown}"
     then = doubled(last.summary()[0], before.summary()[0], math.log2(last.labels / before.labels))
@@ -226,7 +274,8 @@ def plot_label_curve(
         ("logistic regression, labels alone", True, "s--", _ORANGE),
         (name, False, "o-", _BLUE),
     ):
-        means, doubts = zip(*(point.summary(alone) for point in points), strict=True)
+        means = [point.summary(alone)[0] for point in points]
+        doubts = np.abs(np.transpose([point.limits(alone) for point in points]) - means)
         ax.errorbar(counts, means, doubts, fmt=style, color=color, label=label, capsize=3, markersize=4)
     ax.set_xscale("log")
     ax.set_xticks(counts, [f"{count:,}" for count in counts])

@@ -7,8 +7,10 @@ import os
 import stat
 import tomllib
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -24,6 +26,35 @@ _ADVICE = {errno.ENAMETOOLONG: "give it a shorter name", errno.EMFILE: _MANY, er
 def cache_folder() -> Path:
     """Where laddernet keeps what can be had again: LADDERNET_CACHE, or else a folder in the user's cache."""
     return Path(os.environ.get("LADDERNET_CACHE") or user_cache_path("laddernet", appauthor=False)).expanduser()
+
+
+def private_cache_folder(name: str) -> Path | None:
+    """Return a folder of the cache whose content may be executed: of this user, closed to others. None: there is none.
+
+    A folder that another user owns or could write to is left alone, with a warning.
+    """
+    folder = cache_folder() / name
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name != "posix":  # there the user's profile is private
+            return folder
+        about = folder.lstat()
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+            _warn_once(
+                f"{folder} belongs to another user, or others may write to it, so it is not used as a cache; "
+                "give LADDERNET_CACHE a folder of your own."
+            )
+            return None
+        if about.st_mode & 0o077:  # made by a version that did not close it
+            folder.chmod(0o700)
+    except OSError:
+        return None
+    return folder
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=3)
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:

@@ -19,6 +19,7 @@ from rich.console import Console
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_class_weight
 
+from laddernet import checks
 from laddernet.checkpoint import from_named_arrays, named_arrays
 from laddernet.defaults import defaults, distance_apart
 from laddernet.errors import InputError
@@ -31,6 +32,7 @@ from laddernet.progress import progress_shown
 from laddernet.scaling import SCALINGS, find_scaling
 from laddernet.settings import by_layer
 from laddernet.stream import Job, Table, template, train
+from laddernet.training import compiled_programs_kept
 
 if TYPE_CHECKING:
     from laddernet.classifier import LadderClassifier
@@ -72,7 +74,7 @@ def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, 
     labelled, held_out = _held_out(of, labelled, codes, seeds[0])
     table = Table(x, scaling, labelled, codes[labelled], _probabilities(of, codes[labelled]))
     seen = _seen(table, jobs[0], np.random.default_rng(seeds[0]))
-    with _on_device(of.device), on_cores(of.n_jobs), _shown(of.verbose, jobs) as shown:
+    with compiled_programs_kept(), _on_device(of.device), on_cores(of.n_jobs), _shown(of.verbose, jobs) as shown:
         watches = [
             _Watch(of.n_iter_no_change, table, seen, held_out, codes[held_out], partial(shown, number))
             for number in range(len(jobs))
@@ -100,22 +102,17 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
     """
     given = {name: getattr(of, name) for name in suiting}
     chosen = suiting | {name: value for name, value in given.items() if value is not None}
-    hidden = tuple(chosen["hidden"]) if np.ndim(chosen["hidden"]) else (chosen["hidden"],)
-    if not hidden or not all(_whole(n) and n >= 1 for n in hidden):
-        raise InputError(f"hidden is {of.hidden!r}; give one or more sizes of 1 or more.")
+    hidden = checks.sizes("hidden", chosen["hidden"])
     if of.epochs is not None and of.max_steps is not None:
         raise InputError("Both epochs and max_steps are given; give one of them.")
-    for name in ("epochs", "max_steps", "batch_size", "n_iter_no_change", "n_networks"):
-        value = getattr(of, name)
-        if value is not None and not (_whole(value) and value >= 1):
-            raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
-    for name, least in {"learning_rate": "above 0", "eta": "above 0", "weight_decay": "0 or more"}.items():
-        value = chosen[name] if name in chosen else getattr(of, name)
-        if not (_finite(value) and value >= 0 and (value > 0 or least != "above 0")):
-            raise InputError(f"{name} is {value!r}; it must be a finite number {least}.")
+    most = {"epochs": checks.MOST_EPOCHS, "max_steps": 10**9, "batch_size": checks.MOST_ROWS, "n_networks": 10_000}
+    for name in (*most, "n_iter_no_change"):
+        if getattr(of, name) is not None:
+            checks.integer(name, getattr(of, name), most=most.get(name))
+    for name, above in {"learning_rate": 0, "eta": 0, "weight_decay": None}.items():
+        checks.number(name, chosen[name] if name in chosen else getattr(of, name), above=above)
     for name in ("label_smoothing", "linear_share"):
-        if not (_finite(chosen[name]) and 0 <= chosen[name] < 1):
-            raise InputError(f"{name} is {chosen[name]!r}; it must be 0 or more, and less than 1.")
+        checks.number(name, chosen[name], below=1)
     if of.n_jobs is not None and not (_whole(of.n_jobs) and (of.n_jobs > 0 or -cores() <= of.n_jobs < 0)):
         raise InputError(f"n_jobs is {of.n_jobs!r}; give a number of cores, None or -1 for all.")
     layers = len(hidden) + 2
@@ -358,7 +355,12 @@ def _shown(verbose: bool, jobs: Sequence[Job]) -> Iterator[Callable[[int, dict[s
 
 @contextmanager
 def _on_device(name: str | None) -> Iterator[None]:
+    """Compute on a device of this kind. None: what JAX prefers.
+
+    XLA is started here, before `on_cores`: it starts a thread for each core that it is allowed at that moment.
+    """
     if name is None:
+        jax.devices()
         yield
         return
     try:

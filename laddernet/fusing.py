@@ -78,12 +78,8 @@ def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | 
     except Exception:  # whatever a user's formula does that is not translated
         return None
     name = f"laddernet_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
-    return name if _registered(source, name) else None
-
-
-@cache
-def _registered(source: str, name: str) -> bool:
-    return native.registered(source, {function: f"{name}_{function}" for function in ("values", "derivatives")})
+    names = {function: f"{name}_{function}" for function in ("values", "derivatives")}
+    return name if native.registered(source, names) else None
 
 
 def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from laddernet.errors import InputError
 
 UNLABELLED = -1  # the code of a row without a label
+_EXACT = 2**53  # up to which a float holds every whole number
 _LIKE_A_MARK = {"-1", "-1.0", "nan", "NaN", "None", "<NA>", "NaT"}  # what other marks become where all is made text
 
 
@@ -35,7 +36,7 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
             raise InputError(f"y holds labels of several types ({', '.join(kinds)}); give all as one type.")
         if not isinstance(known[0], _LABELS):
             raise InputError(f"y holds labels of the type {kinds[0]}; give numbers, booleans or text.")
-        known = np.array(known.tolist())
+        known = _of_one_type(known)
     if known.dtype.kind not in "biufU":
         raise InputError(f"y holds labels of the type {known.dtype}; give numbers, booleans or text.")
     with warnings.catch_warnings():  # that classes are many for so few labels, which here is as it should be
@@ -65,17 +66,24 @@ def known_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
     """
     values, missing, _ = _read(y, unlabeled)
     known = values[~missing]
-    return ~missing, np.array(known.tolist()) if known.dtype == object else known
+    return ~missing, _of_one_type(known) if known.dtype == object else known
 
 
 def _read(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The labels, where one is missing, and where it is so because of the mark."""
+    require_mark(unlabeled)
     values = column_or_1d(_as_array(y), warn=True)
     missing = _missing(values)
     marked = np.zeros(len(values), bool)
     if not is_missing(unlabeled):
         marked[~missing] = _equal(values[~missing], unlabeled)
     return values, missing | marked, marked
+
+
+def require_mark(unlabeled: Any) -> None:
+    """Refuse what cannot be the label of a row."""
+    if isinstance(unlabeled, list | tuple | set | dict | np.ndarray):
+        raise InputError(f"unlabeled must be one value or None, got {unlabeled!r}.")
 
 
 _LABELS = (str, bool, int, float, np.number, np.bool_)
@@ -86,17 +94,41 @@ def _kind(value: Any) -> str:
     return next((kind.__name__ for kind in (str, bool) if isinstance(value, kind)), type(value).__name__.rstrip("_"))
 
 
+def _of_one_type(labels: np.ndarray) -> np.ndarray:
+    """Convert objects to an array of one type that holds each of them exactly.
+
+    >>> _of_one_type(np.array([2**53 + 1, 1.0], object)).tolist()  # as floats, the first would lose a digit
+    [9007199254740993, 1]
+    """
+    values = [value.item() if isinstance(value, np.integer) else value for value in labels]
+    made = np.array(values)
+    if made.dtype.kind not in "fO" or not any(isinstance(value, int) for value in values):
+        return made
+    if not all(isinstance(value, int) or float(value).is_integer() for value in values):
+        return made
+    if made.dtype.kind == "f" and all(abs(value) <= _EXACT for value in values):
+        return made
+    whole = [int(value) for value in values]
+    for kind in (np.int64, np.uint64):
+        if np.iinfo(kind).min <= min(whole) and max(whole) <= np.iinfo(kind).max:
+            return np.array(whole, kind)
+    found = f"whole numbers from {min(whole)} to {max(whole)}"
+    raise InputError(f"y holds {found}, which no 64-bit type holds; give the labels as text.")
+
+
 def _as_array(y: Any) -> np.ndarray:
+    """Convert labels to an array without a loss: whole numbers beside a missing one do not become floats."""
     if isinstance(y, np.ma.MaskedArray):
         return np.fromiter(y.tolist(), object)  # None where it is masked
-    if hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):
-        # Of pandas' and polars' own types: as an array, whole numbers would become floats beside a missing one.
-        return np.fromiter(y.to_list(), object)
-    if hasattr(y, "to_numpy"):  # other series, and frames
-        return np.asarray(y.to_numpy())
-    # NumPy would make the word "nan" of a NaN among words.
-    words = isinstance(y, list | tuple) and any(isinstance(value, str) for value in y)
-    return np.asarray(y, dtype=object if words else None)
+    if hasattr(y, "columns") and len(y.columns) == 1:  # a frame
+        return _as_array(y[y.columns[0]]).reshape(-1, 1)
+    if not isinstance(getattr(y, "dtype", None), np.dtype):  # types of pandas, polars and Arrow, and lists
+        for method in ("to_list", "tolist", "to_pylist"):
+            if hasattr(y, method):
+                return np.fromiter(getattr(y, method)(), object)
+        if isinstance(y, list | tuple):
+            return np.asarray(y, dtype=object)
+    return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
@@ -109,10 +141,15 @@ def _missing(values: np.ndarray) -> np.ndarray:
 
 def is_missing(value: Any) -> bool:
     # pandas.NA is recognised by its type, for whoever has no pandas has no NA either.
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+    return (
+        value is None or (isinstance(value, float | np.floating) and value != value) or type(value).__name__ == "NAType"
+    )
 
 
 def _equal(values: np.ndarray, mark: Any) -> np.ndarray:
+    mark = mark.item() if isinstance(mark, np.generic) else mark
+    if isinstance(mark, float) and mark.is_integer():
+        mark = int(mark)  # with a float, NumPy compares long whole numbers as floats
     if values.dtype != object and isinstance(mark, str) != (values.dtype.kind in "US"):
         return np.zeros(len(values), bool)  # numbers are no words
     return np.asarray(values == mark, bool)

@@ -10,13 +10,10 @@ laddernet.errors.InputError: There is no model 'vanila'; did you mean 'vanilla'?
 
 import difflib
 import importlib
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Literal
 
 import jax
@@ -24,6 +21,7 @@ import jax
 from laddernet import combinators as c
 from laddernet.combinators import Combinator
 from laddernet.errors import InputError
+from laddernet.sources import digest, execute
 
 Where = Literal["nowhere", "input", "everywhere"]
 
@@ -41,6 +39,7 @@ class Model:
     reconstruction: Where = "everywhere"  # which layers' reconstruction costs count
     eta_matters: bool = False  # whether the combinator draws its weights from N(0, η²)
     joint: bool = False  # whether noisy labelled and unlabelled rows are normalised together; the paper's are not
+    source: str | None = None  # the digest of the code of a combinator of the user's own
 
     def __post_init__(self) -> None:
         if (self.combinator is None) != (self.reconstruction == "nowhere"):
@@ -159,15 +158,16 @@ MODELS: dict[str, Model] = {
 
 AnyModel = str | Model | type[Combinator]
 
-# The user's combinators under the names that configurations know them by: also a class that no import can find,
-# because it was made in a notebook or in a function.
-_OWN: dict[str, Model] = {}
+# The user's combinators by name and digest, and the latest of each name under None: also a class that no import can
+# find, because it was made in a notebook or in a function.
+_OWN: dict[tuple[str, str | None], Model] = {}
 
 
-def find(model: AnyModel) -> Model:
+def find(model: AnyModel, source: str | None = None) -> Model:
     """The model meant by an id, by a combinator class, or by ``module:Class`` or ``file.py:Class``.
 
-    A combinator of the user's own takes vanilla's place: noise and reconstruction everywhere.
+    A combinator of the user's own takes vanilla's place: noise and reconstruction everywhere. With ``source``, it must
+    be the one whose code has this digest, loaded before or now.
 
     >>> find("amlp-2-2-2").paper_name
     'AMLP [2,2,2]'
@@ -177,17 +177,19 @@ def find(model: AnyModel) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, type):
-        name = f"{model.__module__}:{model.__qualname__}"
-        _OWN[name] = _of_class(model, name)
-        return _OWN[name]
+        return _of_class(model, f"{model.__module__}:{model.__qualname__}")
     if not isinstance(model, str):
         raise InputError(f"The model is {model!r}; give a model's id, file.py:Class, or a class.")
     if model in MODELS:
         return MODELS[model]
     if ":" in model:
-        if model not in _OWN:
-            _OWN[model] = _of_class(_import(model), model)
-        return _OWN[model]
+        if source is not None and (model, source) in _OWN:
+            return _OWN[model, source]
+        found = _of_class(_import(model), model)
+        if source not in (None, found.source):
+            advice = "restore its source, or give the command again for runs of the one that is there now"
+            raise InputError(f"The combinator {model!r} has changed since this run was configured; {advice}.")
+        return found
     near = difflib.get_close_matches(model.lower(), MODELS, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise InputError(f"There is no model {model!r}; {hint}`laddernet models` lists them all.")
@@ -196,6 +198,15 @@ def find(model: AnyModel) -> Model:
 def _of_class(kind: object, name: str) -> Model:
     if not (isinstance(kind, type) and issubclass(kind, Combinator)):
         raise InputError(f"{name!r} is not a combinator; it must be a subclass of laddernet.Combinator.")
+    source = digest(kind)
+    held = _OWN.get((name, source))
+    if held is None or held.combinator is not kind:
+        held = _checked(kind, name, source)
+    _OWN[name, None] = _OWN[name, source] = held
+    return held
+
+
+def _checked(kind: type[Combinator], name: str, source: str | None) -> Model:
     rows = jax.ShapeDtypeStruct((3, 2), float)  # type: ignore[no-untyped-call]
     try:
         z_hat = jax.eval_shape(lambda z_tilde, u: kind(2, key=jax.random.key(0), eta=0.1)(z_tilde, u), rows, rows)
@@ -204,30 +215,21 @@ def _of_class(kind: object, name: str) -> Model:
     if getattr(z_hat, "shape", None) != rows.shape:
         raise InputError(f"The combinator {name!r} must return one array of the shape of z_tilde and u.")
     summary = (kind.__doc__ or "a combinator of your own").strip().splitlines()[0]
-    return Model(name, kind.__name__, _VANILLA, summary, combinator=kind, eta_matters=True)
+    return Model(name, kind.__name__, _VANILLA, summary, combinator=kind, eta_matters=True, source=source)
 
 
 def _import(name: str) -> object:
     """What ``module:Class`` or ``file.py:Class`` names: code that the user asked by name to be run."""
     place, _, attribute = name.rpartition(":")
     try:
-        module = _import_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = execute(Path(place)) if place.endswith(".py") else importlib.import_module(place)
         return getattr(module, attribute)
     except Exception as error:  # whatever the user's code may raise
+        if (name, None) in _OWN and not place.endswith(".py"):
+            return _OWN[name, None].combinator
         raise InputError(
             f"Cannot take the combinator {name!r} ({_one_line(error)}); name it file.py:Class or module:Class."
         ) from error
-
-
-def _import_file(path: Path) -> ModuleType:
-    name = str(path.resolve())
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None  # a .py file always has a loader
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while the class is made
-    spec.loader.exec_module(module)
-    return module
 
 
 def _one_line(error: Exception) -> str:

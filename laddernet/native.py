@@ -1,8 +1,8 @@
 """Machine code for the hot part of a training step, compiled from native.c for the processor at hand.
 
 XLA's own operations suffice for all of laddernet; where there is a C compiler, these are used instead, because they do
-in one pass over memory what XLA does in several (docs/performance.md). The library is made when it is first wanted and
-kept in the cache, under a name that says what it was made of. ``LADDERNET_NATIVE=0`` does without it.
+in one pass over memory what XLA does in several (docs/performance.md). The library is compiled at its first use and
+kept in the cache; its name says what it was made from, and its checksum. ``LADDERNET_NATIVE=0`` does without it.
 """
 
 import ctypes
@@ -11,24 +11,28 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
+import threading
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from filelock import FileLock
 from jaxtyping import Array, Float
 
 from laddernet.errors import InputError
-from laddernet.files import cache_folder, write_atomic
+from laddernet.files import private_cache_folder, write_atomic
 
 Matrix = Float[Array, "rows columns"]
 Vector = Float[Array, " columns"]
+Result = TypeVar("Result")
 Compared = tuple[Matrix, Matrix, tuple[Vector, Vector] | None]  # ẑ, z, and μ with σ, of a layer
 
 FOLDER = Path(__file__).parent
@@ -48,26 +52,68 @@ _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", 
 
 @cache
 def available() -> bool:
-    """Whether machine code can be used in this process; makes that of native.c if it is the first on this machine."""
-    # On Windows GCC does not align what it keeps on the stack as vectors want it.
-    if os.environ.get("LADDERNET_NATIVE") == "0" or os.name == "nt" or jax.default_backend() != "cpu":
+    """Return whether the native kernels can be used in this process; compile native.c unless the cache has it."""
+    # On Windows GCC does not align vectors on the stack.
+    if os.environ.get("LADDERNET_NATIVE") == "0" or os.name == "nt":
         return False
     source = (FOLDER / "native.c").read_text(encoding="utf-8")
     return registered(source, {name: f"laddernet_{name}" for name in _FUNCTIONS})
 
 
 def suits(*arrays: Array) -> bool:
-    """Whether these arrays can be handed over: there is a library, and it knows float32 alone."""
-    return all(array.dtype == jnp.float32 for array in arrays) and available()
+    """Return whether the native kernels can take these arrays: float32, on a CPU, and there is a library."""
+    return all(array.dtype == jnp.float32 for array in arrays) and _has_kernels(device_of(*arrays)) and available()
+
+
+def device_of(*arrays: Any) -> jax.Device:
+    """Return the device that JAX computes on with these arguments.
+
+    It is that of the committed arrays, else the default. An array that is being traced has no device: the program that
+    is traced must be started by :func:`call`.
+    """
+    for array in arrays:
+        if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer) and array.committed:
+            return next(iter(array.devices()))
+    default = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return default if isinstance(default, jax.Device) else jax.local_devices(backend=default)[0]
+
+
+def call(program: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a compiled function with the device of its arguments as the default device.
+
+    While a program is traced, `suits` can only ask for the default device. Here it is the device that the program will
+    run on, even if the arrays were committed to another one. JAX traces anew for another default device.
+    """
+    with jax.default_device(device_of(*jax.tree.leaves(arguments))):
+        return program(*arguments)
+
+
+def _has_kernels(device: jax.Device) -> bool:
+    platform: str = device.platform
+    return platform == "cpu"
+
+
+# --- From C to functions that XLA can call ----------------------------------------------------------------------------
+
+# Networks are trained in several threads. XLA refuses a function that is registered twice.
+_registering = threading.Lock()
+_registered: dict[str, bool] = {}  # by source
 
 
 def registered(source: str, names: Mapping[str, str]) -> bool:
-    """Compile C code and make its functions known to XLA under these names; False if there is no way to."""
-    command = shlex.split(os.environ.get("CC", "cc"))
-    if not command or shutil.which(command[0]) is None:
+    """Compile C code and register its functions with XLA under these names, once; return False if that cannot be."""
+    with _registering:
+        if source not in _registered:
+            _registered[source] = _register(source, names)
+        return _registered[source]
+
+
+def _register(source: str, names: Mapping[str, str]) -> bool:
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    if not compiler or shutil.which(compiler[0]) is None:
         return False
     try:
-        library = _library(command, source)
+        library = _library(compiler, source)
     except (OSError, subprocess.SubprocessError) as error:
         told = getattr(error, "stderr", None) or str(error).encode()
         first = next((line for line in told.decode(errors="replace").splitlines() if "error" in line), str(error))
@@ -80,25 +126,65 @@ def registered(source: str, names: Mapping[str, str]) -> bool:
 
 
 def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
-    """The library, compiled unless the cache has it for this source, compiler, interface and processor."""
+    """Load the library of this source, compiled unless the cache has it for this compiler, interface and processor."""
     interface = Path(jax.ffi.include_dir())
     version = subprocess.run([*compiler, "--version"], capture_output=True, check=True, timeout=_PATIENCE).stdout
     headers = [FOLDER / "native.h", interface / "xla" / "ffi" / "api" / "c_api.h"]
     options = [*compiler, *_OPTIONS, _processor()]
     made_of = [source.encode(), *(h.read_bytes() for h in headers), version, *map(str.encode, options)]
-    path = cache_folder() / "native" / f"{hashlib.sha256(bytes(1).join(made_of)).hexdigest()[:32]}.so"
-    if path.exists():
-        with suppress(OSError):  # a file that is damaged is made anew
-            return ctypes.CDLL(str(path))
-    with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder) / "native.so"
-        command = [*compiler, *_OPTIONS, f"-I{interface}", f"-I{FOLDER}", "-x", "c", "-", "-o", str(fresh), "-lm"]
+    key = hashlib.sha256(bytes(1).join(made_of)).hexdigest()[:32]
+    cache = private_cache_folder("native")
+    # What is loaded is a copy of the bytes that were checked: no other process can change it in between.
+    with tempfile.TemporaryDirectory() as folder, _locked(cache):
+        path = Path(folder) / "native.so"
+        cached = None if cache is None else _cached(cache, key)
+        if cached is not None:
+            with suppress(OSError):  # compiled where there are other libraries, for a home that machines share
+                path.write_bytes(cached)
+                return ctypes.CDLL(str(path))
+        command = [*compiler, *_OPTIONS, f"-I{interface}", f"-I{FOLDER}", "-x", "c", "-", "-o", str(path), "-lm"]
         subprocess.run(command, input=source.encode(), capture_output=True, check=True, timeout=_PATIENCE)
-        library = ctypes.CDLL(str(fresh))
-        with suppress(OSError, InputError):  # a cache that cannot be written to costs the time to compile, no more
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, fresh.read_bytes())
+        library = ctypes.CDLL(str(path))
+        if cache is not None:
+            code = path.read_bytes()
+            with suppress(InputError):  # a cache without space costs the time to compile, no more
+                write_atomic(cache / f"{key}-{hashlib.sha256(code).hexdigest()}.so", code)
         return library
+
+
+@contextmanager
+def _locked(cache: Path | None) -> Iterator[None]:
+    """Let one process at a time compile. Without the lock two would compile the same: it spares time, no more."""
+    lock = None if cache is None else FileLock(cache / "lock", timeout=2 * _PATIENCE)
+    try:
+        if lock is not None:
+            lock.acquire()
+    except (OSError, NotImplementedError):  # held for too long, or the folder cannot be written to
+        lock = None
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _cached(cache: Path, key: str) -> bytes | None:
+    """Return the library of this key if it is there, whole and this user's own; delete any other in its place.
+
+    The checksum is part of the file's name, so both are there or neither is.
+    """
+    for path in cache.glob(f"{key}-*.so"):
+        with suppress(OSError):
+            # Opened once: owner, mode and content are those of the same file.
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                about = os.fstat(file.fileno())
+                own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o022
+                code = file.read() if own else b""
+            if own and hashlib.sha256(code).hexdigest() == path.stem.removeprefix(f"{key}-"):
+                return code
+        with suppress(OSError):
+            path.unlink()
+    return None
 
 
 def _processor() -> str:

@@ -13,9 +13,13 @@ def whole_number(option: str, text: str) -> int:
     100
     """
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        raise InputError(f"--{option} has {text!r} where a whole number should be.") from None
+        number = None
+    if number is None or abs(number) >= 2**63:
+        shown = text if len(text) <= 50 else f"{text[:50]}…"
+        raise InputError(f"--{option} has {shown!r} where a whole number should be.")
+    return number
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:

@@ -142,7 +142,7 @@ def load_run(folder: Path) -> tuple[Config, Trained]:
         config = Config.from_json(held)
         first, last = (arrays[f"ladder.encoder.{l}.W"] for l in (0, len(config.hidden)))
         sizes = (first.shape[0], *config.hidden, last.shape[1])
-        template = jax.eval_shape(partial(_empty, find(config.model), sizes))
+        template = jax.eval_shape(partial(_empty, find(config.model, config.source), sizes))
     except InputError:
         raise
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:  # wrong in any field
@@ -165,7 +165,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
-        "native": native.available(),
+        "native": native.suits(),
         "packages": dict(_versions()),
     }
 
@@ -212,6 +212,9 @@ def _claim(folder: Path, config: Config) -> None:
     held = _read_json(folder / "config.json")
     wanted = json.loads(json.dumps(asdict(config)))
     differing = [key for key in wanted if held.get(key) != wanted[key]]
+    if differing == ["source"]:
+        run = f"the run of another source of {config.model}"
+        raise InputError(f"{folder} holds {run}, which has changed since; choose another --out.")
     if differing:
         key = differing[0]
         raise InputError(

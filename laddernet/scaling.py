@@ -9,6 +9,8 @@ from laddernet.network import Rows, Scaling, blocks, dense
 
 SCALINGS = ("auto", "columns", "range", "none")
 _BOUND = 3.0  # standard deviations
+_FEWEST_GREYS = 12  # of pixels; ratings from 0 to 10 have eleven values
+_LOOKED_AT = 2**20  # cells
 _BLOCK, _CELLS = 4096, 2**24  # rows, and cells, at a time
 
 
@@ -19,13 +21,16 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
 
     By columns, what lies far out is brought nearer (:class:`Scaling`'s bound), so that a few rows with huge values or a
     mark that is rare do not drown the rest. "auto" takes the range where the columns are measured alike, as the pixels
-    of images are: then a column that hardly varies says little, and should not be blown up. Marks of yes and no are not
-    meant by that: one that is rare may say much. Columns that are constant become 0.
+    of images are: at least half of them span nearly the range of all, none is negative, and together they hold twelve
+    values or more. Then a column that hardly varies says little, and should not be blown up. Fewer values are codes of
+    categories, or answers on a scale: a rare one may say much. Columns that are constant become 0.
 
     >>> x = np.array([[0.0, 8.0, 5.0], [6.0, 2.0, 5.0], [16.0, 16.0, 5.0]])
-    >>> how, scaling = find_scaling(x)
+    >>> how, scaling = find_scaling(x, "range")
     >>> how, scaling(x).tolist()
     ('range', [[0.0, 0.5, 0.0], [0.375, 0.125, 0.0], [1.0, 1.0, 0.0]])
+    >>> find_scaling(x)[0], find_scaling(np.arange(34.0).reshape(17, 2))[0]
+    ('columns', 'range')
     """
     low, high, mean, deviation = _summary(x)
     if (far := max(high.max(), -low.min())) > np.finfo(np.float32).max:
@@ -36,7 +41,8 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
         # The variance is largest where there is nothing between the lowest and the highest value.
         graded = np.square(deviation) < (1 - 1e-6) * (high - mean) * (mean - low)
         alike = graded & (high - low >= 0.9 * spread)
-        how = "range" if varies.any() and low.min() >= 0 and np.mean(alike[varies]) >= 0.5 else "columns"
+        pixels = varies.any() and low.min() >= 0 and np.mean(alike[varies]) >= 0.5 and _many_values(x, alike)
+        how = "range" if pixels else "columns"
     if how == "none":
         shift, factor = np.zeros(len(low)), np.ones(len(low))
     elif how == "range":
@@ -47,6 +53,12 @@ def find_scaling(x: Rows, how: str = "auto") -> tuple[str, Scaling]:
         seen = varies & (deviation >= np.finfo(np.float32).tiny)
         shift, factor = mean, np.divide(1, deviation, out=np.zeros_like(mean), where=seen)
     return how, Scaling(shift, factor.astype(np.float32), _BOUND if how == "columns" else None)
+
+
+def _many_values(x: Rows, columns: np.ndarray) -> bool:
+    """Whether these columns hold more values than codes and ratings do; of a large table some rows are looked at."""
+    rows = np.linspace(0, x.shape[0] - 1, min(x.shape[0], max(_LOOKED_AT // x.shape[1], 1))).astype(int)
+    return len(np.unique(dense(x[rows])[:, columns])) >= _FEWEST_GREYS
 
 
 def _summary(x: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -5,10 +5,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
+from laddernet import checks
 from laddernet.data import Dataset, TrainingRows, split
 from laddernet.errors import InputError
 from laddernet.ladder import PAPER_HIDDEN
@@ -25,6 +27,7 @@ _PUBLISHED: dict[int, tuple[float, tuple[float, ...]]] = {
 _INPUT_ONLY = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}
 _BASELINE_NOISE = 0.5
 _ETA = 0.1
+_MOST = 10**12  # labelled or validation rows; how many a data set has, `split` says
 # λ(0) where the published value does harm. Without lateral connections the classes at the top would have to carry the
 # whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
 # 7.7, 7.6, 11.1, 40.1, 90.9 % validation error.
@@ -62,7 +65,7 @@ RECIPES = {
 
 def recipe_named(name: str) -> Recipe:
     """The recipe of this name."""
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise InputError(f"There is no recipe {name!r}; give one of {', '.join(RECIPES)}.")
     return RECIPES[name]
 
@@ -104,54 +107,50 @@ def configure(
     ((0.3, 0.3, 0.3), (1000.0, 10.0, 0.1))
     """
     found = find(model)
-    if find(found.id) != found:
+    if find(found.id, found.source) != found:
         advice = "give one that `laddernet models` lists, or a combinator of your own"
         raise InputError(f"This is not the {found.id!r} that its name stands for, by which a run keeps it; {advice}.")
     n_rows = len(dataset.x_train)
-    labels = n_rows if labels == "all" else labels
+    labels = n_rows if isinstance(labels, str) and labels == "all" else labels
+    labels = checks.integer("labels", labels, most=_MOST)
     if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless labels take those rows
         validation = n_rows // 6 if labels <= n_rows - n_rows // 6 else 0
-    hidden = tuple(hidden) if hidden is not None else _hidden(dataset)
-    if not hidden or any(n <= 0 for n in hidden):
-        raise InputError(f"Hidden sizes {_text(hidden)} will not do; give one or more sizes above 0.")
+    validation = checks.integer("validation", validation, least=0, most=_MOST)
+    hidden = _hidden(dataset) if hidden is None else checks.sizes("hidden", hidden)
     followed = recipe_named(recipe)
     chosen = {**published(found, labels), "learning_rate": followed.learning_rate}
+    if not isinstance(tuned, bool | str | os.PathLike):
+        raise InputError(f"tuned must be True, False or the name of a file, got {checks.shown(tuned)}.")
     if tuned is not False:
         chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned)
     noise = by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2, short=2)
     recon_weights = by_layer(
-        "recon-weights",
+        "recon_weights",
         chosen["recon_weights"] if recon_weights is None else recon_weights,
         len(hidden) + 2,
         short=3,
     )
-    eta = chosen["eta"] if eta is None else eta
-    learning_rate = chosen["learning_rate"] if learning_rate is None else learning_rate
-    epochs = followed.epochs if epochs is None else epochs
-    batch_size = followed.batch_size if batch_size is None else batch_size
-    labelled_batch_size = followed.labelled_batch_size if labelled_batch_size is None else labelled_batch_size
-    weight_decay = followed.weight_decay if weight_decay is None else weight_decay
-    copies = followed.copies if copies is None else copies
-    at_least_one = {
-        "number of epochs": epochs,
-        "batch size": batch_size,
-        "labelled batch size": labelled_batch_size,
-        "number of copies": copies,
-    }
-    for name, number in at_least_one.items():
-        if number < 1:
-            raise InputError(f"The {name} is {number}; it must be 1 or more.")
-    if decay_epochs is None:
-        decay_epochs = int(epochs * followed.decay)
-    if not 0 <= decay_epochs <= epochs:
-        raise InputError(f"{decay_epochs} decay epochs do not fit in {epochs}; give 0 to {epochs}.")
-    if not 0 <= seed < 2**32:
-        raise InputError(f"The seed is {seed}; it must be from 0 to {2**32 - 1}.")
-    for name, value in {"learning rate": learning_rate, "eta": eta}.items():
-        if not (math.isfinite(value) and value > 0):
-            raise InputError(f"The {name} is {value}; it must be a finite number above 0.")
-    if not (math.isfinite(weight_decay) and weight_decay >= 0):
-        raise InputError(f"The weight decay is {weight_decay}; it must be a finite number, 0 or more.")
+    eta = checks.number("eta", chosen["eta"] if eta is None else eta, above=0)
+    rate = chosen["learning_rate"] if learning_rate is None else learning_rate
+    learning_rate = checks.number("learning_rate", rate, above=0)
+    epochs = checks.integer("epochs", followed.epochs if epochs is None else epochs, most=checks.MOST_EPOCHS)
+    decay_epochs = int(epochs * followed.decay) if decay_epochs is None else decay_epochs
+    decay_epochs = checks.integer("decay_epochs", decay_epochs, least=0, most=epochs)
+    rows = followed.batch_size if batch_size is None else batch_size
+    batch_size = checks.integer("batch_size", rows, most=checks.MOST_ROWS)
+    rows = followed.labelled_batch_size if labelled_batch_size is None else labelled_batch_size
+    labelled_batch_size = checks.integer("labelled_batch_size", rows, most=checks.MOST_ROWS)
+    decay = followed.weight_decay if weight_decay is None else weight_decay
+    weight_decay = checks.number("weight_decay", decay)
+    copies = checks.integer("copies", followed.copies if copies is None else copies, most=checks.MOST_COPIES)
+    rows = copies * min(batch_size, n_rows)
+    if rows > checks.MOST_ROWS:
+        limit = f"at most {checks.MOST_ROWS} rows in a step"
+        raise InputError(f"copies times batch_size must be {limit}, got {copies} times {batch_size}.")
+    weights = sum(a * b for a, b in pairwise((dataset.n_features, *hidden, dataset.n_classes)))
+    if weights > checks.MOST_WEIGHTS:
+        raise InputError(f"hidden must make at most {checks.MOST_WEIGHTS} weights, got {weights}; give smaller sizes.")
+    seed = checks.integer("seed", seed, least=0, most=checks.MOST_SEED)
     # What cannot be drawn is refused here, before a run makes its folder.
     split(dataset.y_train, labels, validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
     return Config(
@@ -171,6 +170,7 @@ def configure(
         seed=seed,
         weight_decay=weight_decay,
         copies=copies,
+        source=found.source,
     )
 
 
@@ -202,17 +202,8 @@ def by_layer(name: str, values: float | Sequence[float], layers: int, short: int
     >>> by_layer("noise", (0.5, 0.1), 4, short=2)
     (0.5, 0.1, 0.1, 0.1)
     """
-    try:
-        given = [float(v) for v in np.atleast_1d(values)]
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is {values!r}; give a number, or several.") from None
-    if not all(math.isfinite(v) and v >= 0 for v in given):
-        raise InputError(f"{name} is {_text(given)}; every value must be a finite number, 0 or more.")
+    given = checks.numbers(name, values)
     if len(given) not in {1, short, layers} or len(given) > layers:
         counts = f"1, {short} or {layers}" if short < layers else f"1 or {layers}"
         raise InputError(f"{name} has {len(given)} values; give {counts} (layers 0 to {layers - 1}).")
     return (*given, *[given[-1]] * (layers - len(given)))
-
-
-def _text(values: Sequence[float]) -> str:
-    return ",".join(f"{value:g}" for value in values) or "(none)"

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from laddernet import native
 from laddernet.ladder import Ladder
 from laddernet.machine import return_free_memory
 from laddernet.models import Model
@@ -100,7 +101,7 @@ def train(
     for chunk, key in enumerate(keys):
         rates = _rates(job, chunk)
         # The first key would be for an order, and is not used.
-        state, costs, finite = run_epoch(state, rows, (key, key), None, rates, *hyper, batches)
+        state, costs, finite = native.call(run_epoch, state, rows, (key, key), None, rates, *hyper, batches)
         if chunk + 1 < chunks:
             rows = next(gathered)
         wait_for(costs)

@@ -8,8 +8,10 @@ import hashlib
 import json
 import math
 import os
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,12 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from laddernet import checkpoint, optimiser
+from laddernet import checkpoint, checks, native, optimiser
 from laddernet.data import TrainingData, check_finite
-from laddernet.errors import DivergedError
-from laddernet.files import cache_folder
+from laddernet.errors import DivergedError, InputError
+from laddernet.files import private_cache_folder
 from laddernet.ladder import (
     DecoderLayer,
     EncoderLayer,
@@ -35,7 +38,7 @@ from laddernet.ladder import (
     forward,
     statistics,
 )
-from laddernet.machine import cores, return_free_memory
+from laddernet.machine import keep_xla_to_quota, return_free_memory, xla_threads
 from laddernet.models import Model, find
 from laddernet.network import Network, Scaling, fold
 from laddernet.noise import permutations
@@ -67,6 +70,7 @@ class Config:
     seed: int
     weight_decay: float = 0.0  # share of W and V that a step takes away, as a multiple of its learning rate
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
+    source: str | None = None  # the digest of the code of a combinator of the user's own (laddernet.sources)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
@@ -77,7 +81,10 @@ class Config:
     @property
     def fingerprint(self) -> str:
         """A name for what is computed: the same for the same configuration, different for any other."""
-        text = json.dumps([REVISION, asdict(self)], sort_keys=True)
+        values = asdict(self)
+        if self.source is None:  # so that the runs of built-in models keep the names that they had before this field
+            del values["source"]
+        text = json.dumps([REVISION, values], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -129,8 +136,13 @@ def train(
     epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a checkpoint could not be used;
     ``on_checkpoint`` is called when one was written.
     """
+    checks.integer("evaluate_every", evaluate_every)
+    checks.number("checkpoint_every", checkpoint_every)
     check_finite(data.x_unlabelled, "the training rows")
-    model = find(config.model)
+    model = find(config.model, config.source)
+    if model.source != config.source:
+        advice = "make it with laddernet.configure"
+        raise InputError(f"The configuration lacks the digest of the source of {config.model!r}; {advice}.")
     sizes = (data.x_unlabelled.shape[1], *config.hidden, data.n_classes)
     init_key, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
     state = initial_state(init_key, config.eta, model, sizes)
@@ -163,7 +175,7 @@ def train(
         rates = jnp.asarray(schedule(jnp.arange(epoch * steps, (epoch + 1) * steps)), jnp.float32)
         starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
         keys = (order_key, jax.random.fold_in(noise_key, epoch))
-        state, costs, finite = run_epoch(state, rows, keys, starts, rates, *hyper, batches, config.copies)
+        state, costs, finite = native.call(run_epoch, state, rows, keys, starts, rates, *hyper, batches, config.copies)
         wait_for(costs)
         if epoch == resumed:
             return_free_memory()
@@ -172,7 +184,7 @@ def train(
         record = {"epoch": epoch, "learning_rate": float(rates[-1]), **means}
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
             ladder = ladder_of(state)
-            now = Trained(ladder, _statistics(ladder, x_seen), history)
+            now = Trained(ladder, native.call(_statistics, ladder, x_seen), history)
             record |= {name: now.error(x, y) for name, (x, y) in watched.items()}
         history.append(record)
         due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
@@ -183,7 +195,7 @@ def train(
             saved = time.monotonic()
         on_epoch(record)
     ladder = ladder_of(state)
-    return Trained(ladder, _statistics(ladder, x_seen), history)
+    return Trained(ladder, native.call(_statistics, ladder, x_seen), history)
 
 
 def on_device(data: TrainingData) -> TrainingData:
@@ -391,13 +403,66 @@ def _statistics(ladder: Ladder, x: Float[Array, "rows features"]) -> Statistics:
 
 
 def keep_compiled_programs() -> None:
-    """Let a network that was compiled once on this machine start at once the next time.
+    """Switch on JAX's persistent cache for this process: a program that was compiled once on this machine is loaded.
 
-    A program is compiled for a number of cores, which JAX leaves out of its key in the cache: each number has its own.
+    A cache that the user chose, in the environment or in JAX's configuration, stays. To be called before JAX is first
+    used.
     """
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        folder = cache_folder() / "xla" / f"{cores()}-cores"
-        jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
+    keep_xla_to_quota()
+    _set_cache(_folder_of_programs())
+
+
+_keeping = threading.Lock()
+_blocks_keeping = 0
+_kept_in: str | None = None
+
+
+@contextmanager
+def compiled_programs_kept() -> Iterator[None]:
+    """Switch on the same cache inside the block only: then the user's own programs are not kept.
+
+    JAX has one cache for all threads. Blocks may overlap in several of them; the last to end switches it off.
+    """
+    global _blocks_keeping, _kept_in
+    with _keeping:
+        if not _blocks_keeping:
+            _kept_in = _folder_of_programs()
+            _set_cache(_kept_in)
+        _blocks_keeping += 1
+    try:
+        yield
+    finally:
+        with _keeping:
+            _blocks_keeping -= 1
+            if not _blocks_keeping and _kept_in is not None and _cache_folder() == _kept_in:
+                jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
+                compilation_cache.reset_cache()
+
+
+def _cache_folder() -> str | None:
+    folder: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    return folder
+
+
+def _set_cache(folder: str | None) -> None:
+    if folder is not None:
+        jax.config.update("jax_compilation_cache_dir", folder)  # type: ignore[no-untyped-call]
+
+
+def _folder_of_programs() -> str | None:
+    """Return the folder to keep programs in; None if the user chose one or none, or if it cannot be written to.
+
+    A program is compiled for a number of threads, which JAX leaves out of its key in the cache: each number has its own
+    folder.
+    """
+    enabled: bool = jax.config.jax_enable_compilation_cache  # type: ignore[attr-defined]
+    private = private_cache_folder("xla") if enabled and _cache_folder() is None else None
+    if private is None:
+        return None
+    folder = private / f"{xla_threads()}-cores"
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
+    return str(folder) if os.access(folder, os.W_OK) else None
 
 
 def wait_for(array: Any) -> None:

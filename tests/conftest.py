@@ -42,8 +42,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
         reasons = [report.longrepr[2] for report in terminal.stats.get("skipped", [])]
         for tool in TOOLS.values():
             if count := reasons.count(f"Skipped: {tool.reason}"):
-                tests = "1 test that needs" if count == 1 else f"{count} tests that need"
-                terminal.write_line(f"Skipped {tests} {tool.name}; to run them: {tool.how}")
+                tests, them = ("1 test that needs", "it") if count == 1 else (f"{count} tests that need", "them")
+                terminal.write_line(f"Skipped {tests} {tool.name}; to run {them}: {tool.how}")
     return result
 
 

@@ -43,6 +43,16 @@ def held(file: Path, after: int) -> dict[str, str]:
     return {**os.environ, **keep, "PYTHONPATH": path, "HOLD": str(file), "HOLD_AFTER": str(after)}
 
 
+# A combinator in a file; the formula goes in the braces.
+MINE = """from laddernet.combinators import Linear
+
+
+class Mine(Linear):
+    def __call__(self, z_tilde, u):
+        return {}
+"""
+
+
 @cache
 def digits() -> Dataset:
     return load("digits")

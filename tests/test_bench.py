@@ -24,6 +24,7 @@ def bench(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.process
 def test_every_figure_is_kept_with_its_spread_and_how_it_was_obtained(tmp_path: Path) -> None:
     sections = {
         "steps": {f"matrix products alone, XLA, {CORES}", f"vanilla, {CORES}"},
@@ -47,6 +48,7 @@ def test_every_figure_is_kept_with_its_spread_and_how_it_was_obtained(tmp_path: 
     }
 
 
+@pytest.mark.process
 def test_without_pytorch_one_sentence_says_what_to_do() -> None:
     hidden = (
         "import importlib.util as util, runpy, sys\n"

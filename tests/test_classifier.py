@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import pickle
 import re
 import subprocess
@@ -19,13 +18,16 @@ import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import reference
 import safetensors.numpy
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import NearestNeighbors
@@ -36,10 +38,10 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 
 from laddernet import DivergedError, InputError, LadderClassifier, modelfile, training
 from laddernet.combinators import Linear
+from laddernet.curve import label_curve
 from laddernet.defaults import distance_apart
 from laddernet.fitting import _Watch
 from laddernet.labels import encode_labels
-from laddernet.machine import on_cores
 from laddernet.models import find
 from laddernet.network import Scaling
 from laddernet.scaling import find_scaling
@@ -398,12 +400,66 @@ def test_every_mark_of_an_unlabelled_row_is_understood(y: Any) -> None:
         pl.Series([2**60 + 1, None, 2**60]),
         np.ma.array([2**60 + 1, 7, 2**60], mask=[False, True, False]),
         np.array([2**60 + 1, None, 2**60], object),
+        pd.array([2**60 + 1, None, 2**60], dtype="Int64"),
+        pd.array([2**60 + 1, None, 2**60], dtype="int64[pyarrow]"),
+        pd.Categorical([2**60 + 1, None, 2**60], categories=[2**60, 2**60 + 1]),
+        pa.array([2**60 + 1, None, 2**60]),
+        [2**60 + 1, None, 2**60],
+        [2**60 + 1, np.nan, 2**60],
+        [2**60 + 1, np.float32("nan"), 2.0**60],
     ],
     ids=lambda y: str(getattr(y, "dtype", y)),
 )
 def test_whole_numbers_stay_whole_beside_a_missing_label(y: Any) -> None:
     classes, codes = encode_labels(y)
     assert (classes.dtype, classes.tolist(), codes.tolist()) == (np.int64, [2**60, 2**60 + 1], [1, -1, 0])
+
+
+CONTAINERS: dict[str, Callable[[list[int | None], str], Any]] = {
+    "list": lambda values, kind: values,
+    "object array": lambda values, kind: np.array(values, object),
+    "masked array": lambda values, kind: np.ma.array(
+        np.array([value or 0 for value in values], kind), mask=[value is None for value in values]
+    ),
+    "pandas array": lambda values, kind: pd.array(values, dtype=kind.replace("i", "I").replace("u", "U")),
+    "pandas frame": lambda values, kind: pd.DataFrame({"y": CONTAINERS["pandas array"](values, kind)}),
+    "object series": lambda values, kind: pd.Series(values, dtype=object),
+    "Arrow series": lambda values, kind: pd.Series(values, dtype=f"{kind}[pyarrow]"),
+    "polars series": lambda values, kind: pl.Series(values, dtype=pl.UInt64 if kind == "uint64" else pl.Int64),
+    "polars frame": lambda values, kind: CONTAINERS["polars series"](values, kind).to_frame("y"),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+@given(
+    values=st.one_of(
+        st.lists(st.one_of(st.none(), st.integers(low, low + 2**64 - 1)), min_size=3) for low in (-(2**63), 0)
+    ).filter(lambda values: len(set(values) - {None}) > 1)
+)
+def test_classes_are_exactly_the_whole_numbers_that_were_given(container: str, values: list[int | None]) -> None:
+    known = {value for value in values if value is not None}
+    y = CONTAINERS[container](values, "uint64" if max(known) >= 2**63 else "int64")
+    classes, codes = encode_labels(y, unlabeled=None)
+    assert classes.tolist() == sorted(known)
+    assert [None if code < 0 else int(classes[code]) for code in codes] == values
+
+
+def test_a_long_mark_does_not_hide_its_neighbours() -> None:
+    y = np.array([2**53, 2**53 + 1, 2**53 + 2])
+    for mark in (2**53, float(2**53), np.float64(2**53), np.uint64(2**53)):
+        assert encode_labels(y, unlabeled=mark)[0].tolist() == [2**53 + 1, 2**53 + 2]
+
+
+def test_predictions_of_long_whole_numbers_are_members_of_them() -> None:
+    keys = [2**53, 2**53 + 1, 2**63 + 1]
+    y = pd.array([keys[code] if row % 3 else None for row, code in enumerate(TRUTH)], dtype="UInt64")
+    fitted = fit(y=y)
+    assert fitted.classes_.tolist() == keys
+    assert set(fitted.predict(X).tolist()) == set(keys)
+    assert fitted.score(X, y) > 0.9
+    points = label_curve(LadderClassifier(**SETTINGS | {"max_steps": 1}), X, y, counts=[5], repeats=2)
+    assert len(points[0].errors) == 2
 
 
 @pytest.mark.parametrize("mark", ["nan", "None", "-1"])
@@ -439,7 +495,15 @@ def test_another_mark_can_be_named() -> None:
             np.array(["2026", "2027"], "M8[Y]"),
             "y holds labels of the type datetime64[Y]; give numbers, booleans or text.",
         ),
-        ([b"a", b"b"], "y holds labels of the type |S1; give numbers, booleans or text."),
+        (
+            [2**63, -5],
+            "y holds whole numbers from -5 to 9223372036854775808, which no 64-bit type holds; give the labels",
+        ),
+        (
+            [2**64, 1],
+            "y holds whole numbers from 1 to 18446744073709551616, which no 64-bit type holds; give the labels",
+        ),
+        ([b"a", b"b"], "y holds labels of the type bytes; give numbers, booleans or text."),
     ],
     ids=str,
 )
@@ -497,22 +561,28 @@ def test_integers_and_float32_will_do() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"hidden": ()}, "hidden is (); give one or more sizes of 1 or more."),
-        ({"hidden": (8, 0)}, "hidden is (8, 0); give one or more sizes of 1 or more."),
-        ({"hidden": 8.5}, "hidden is 8.5; give one or more sizes of 1 or more."),
+        ({"hidden": ()}, "hidden must be one or more positive integers, got ()."),
+        ({"hidden": (8, 0)}, "hidden must be one or more positive integers, got (8, 0)."),
+        ({"hidden": 8.5}, "hidden must be one or more positive integers, got 8.5."),
+        ({"hidden": [True]}, "hidden must be one or more positive integers, got [True]."),
+        ({"hidden": "8"}, "hidden must be one or more positive integers, got '8'."),
+        ({"learning_rate": True}, "learning_rate must be a finite number above 0, got True."),
+        ({"eta": 10**400}, "eta must be a finite number above 0, got 1000"),
+        ({"noise": "0.3"}, "noise must be finite numbers of 0 or more, got '0.3'."),
+        ({"n_networks": 10**9}, "n_networks must be an integer from 1 to 10000, got 1000000000."),
         ({"epochs": 1}, "Both epochs and max_steps are given; give one of them."),
-        ({"max_steps": 0}, "max_steps is 0; it must be a whole number, 1 or more."),
-        ({"batch_size": 2.5}, "batch_size is 2.5; it must be a whole number, 1 or more."),
-        ({"learning_rate": 0.0}, "learning_rate is 0.0; it must be a finite number above 0."),
-        ({"learning_rate": None}, "learning_rate is None; it must be a finite number above 0."),
-        ({"label_smoothing": "much"}, "label_smoothing is 'much'; it must be 0 or more, and less than 1."),
+        ({"max_steps": 0}, "max_steps must be an integer from 1 to 1000000000, got 0."),
+        ({"batch_size": 2.5}, "batch_size must be an integer from 1 to 1000000, got 2.5."),
+        ({"learning_rate": 0.0}, "learning_rate must be a finite number above 0, got 0.0."),
+        ({"learning_rate": None}, "learning_rate must be a finite number above 0, got None."),
+        ({"label_smoothing": "much"}, "label_smoothing must be a finite number of 0 or more, got 'much'."),
         ({"recon_weights": (1, 2)}, "recon_weights has 2 values; give 1 or 3 (layers 0 to 2)."),
         ({"model": None}, "The model is None; give a model's id, file.py:Class, or a class."),
         ({"device": 3}, "There is no device 3 here; give one of cpu, or None."),
-        ({"weight_decay": float("nan")}, "weight_decay is nan; it must be a finite number 0 or more."),
-        ({"n_networks": 0}, "n_networks is 0; it must be a whole number, 1 or more."),
-        ({"linear_share": 1}, "linear_share is 1; it must be 0 or more, and less than 1."),
-        ({"label_smoothing": -0.1}, "label_smoothing is -0.1; it must be 0 or more, and less than 1."),
+        ({"weight_decay": float("nan")}, "weight_decay must be a finite number of 0 or more, got nan."),
+        ({"n_networks": 0}, "n_networks must be an integer from 1 to 10000, got 0."),
+        ({"linear_share": 1}, "linear_share must be a finite number of 0 or more and below 1, got 1."),
+        ({"label_smoothing": -0.1}, "label_smoothing must be a finite number of 0 or more, got -0.1."),
         ({"noise": (0.1, 0.2, 0.3, 0.4)}, "noise has 4 values; give 1, 2 or 3 (layers 0 to 2)."),
         ({"noise": "much"}, "noise is 'much'; give a number, or several."),
         (
@@ -651,18 +721,6 @@ def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch)
     assert fit(n_networks=2).score(X, TRUTH) > 0.8
 
 
-def test_cores_are_given_back_when_the_last_of_overlapping_fits_has_ended() -> None:
-    cores = os.sched_getaffinity(0)
-    one, other = on_cores(1), on_cores(1)
-    one.__enter__()
-    assert len(os.sched_getaffinity(0)) == 1
-    other.__enter__()
-    one.__exit__(None, None, None)
-    assert len(os.sched_getaffinity(0)) == 1
-    other.__exit__(None, None, None)
-    assert os.sched_getaffinity(0) == cores
-
-
 # --- Files --------------------------------------------------------------------------------------------------------
 
 
@@ -737,6 +795,7 @@ def test_a_file_of_the_first_format_which_knew_no_bound_and_no_shares_still_load
     assert np.array_equal(LadderClassifier.load(tmp_path / "model").predict_proba(X), by_range().predict_proba(X))
 
 
+@pytest.mark.process
 def test_an_onnx_runtime_without_jax_or_laddernet_gives_the_same(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     program = """
@@ -784,6 +843,7 @@ def test_a_file_with_something_missing_or_wrong_is_refused_however_right_its_che
         LadderClassifier.load(tmp_path / "model")
 
 
+@pytest.mark.process
 def test_a_saved_model_predicts_without_jax(tmp_path: Path) -> None:
     fitted().save(tmp_path / "model")
     np.save(tmp_path / "X.npy", X)
@@ -803,7 +863,7 @@ print(json.dumps(p.tolist()))
 
 
 def test_columns_measured_alike_keep_their_proportions() -> None:
-    pixels = np.array([[0, 255, 3], [255, 0, 0], [128, 64, 1]], np.uint8)
+    pixels = np.array([[0, 255, 3], [255, 0, 0], *([16 * i, 255 - i, 1] for i in range(12))], np.uint8)
     np.testing.assert_allclose(find_scaling(pixels)[1](pixels), pixels / 255.0, atol=1e-6)
 
 
@@ -823,6 +883,22 @@ def test_marks_of_yes_and_no_are_scaled_one_by_one() -> None:
     marks = (np.random.default_rng(0).random((200, 6)) < [0.02, 0.1, 0.3, 0.5, 0.7, 0.9]).astype(float)
     assert find_scaling(marks)[0] == "columns"
     assert find_scaling(np.column_stack([marks[:, :2], *np.random.default_rng(0).random((4, 200))]))[0] == "range"
+
+
+@pytest.mark.parametrize("values", [[0, 0.5, 1], [1, 2, 3, 4, 5], range(11)], ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_codes_and_ratings_are_not_taken_for_pixels(values: Any, kind: Any) -> None:
+    codes = np.random.default_rng(0).choice(list(values), (300, 9))
+    assert find_scaling(kind(codes))[0] == "columns"
+
+
+@pytest.mark.parametrize("greys", [16, 17, 256])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_images_are_taken_for_pixels_whatever_their_greys_are_divided_by(greys: int, kind: Any) -> None:
+    images = load_digits().data
+    greyed = np.round(images / 16 * (greys - 1)) + (greys > 17) * np.random.default_rng(0).integers(0, 3, images.shape)
+    assert find_scaling(kind(greyed))[0] == "range"
+    assert find_scaling(kind(greyed / greyed.max()))[0] == "range"
 
 
 def test_scaling_is_in_the_precision_of_the_input() -> None:

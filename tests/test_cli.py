@@ -106,6 +106,7 @@ def test_python_m_laddernet_is_the_same_program(
     assert capsys.readouterr().out.startswith("laddernet ")
 
 
+@pytest.mark.process
 def test_help_lists_every_command_without_loading_what_they_need(tmp_path: Path) -> None:
     program = """
 import sys
@@ -165,6 +166,7 @@ def test_train_ends_with_the_test_error_on_a_line_however_long_the_folders_name(
     assert plain == (0, f"test error {error:.2f} %   ({folder})\n", "")
 
 
+@pytest.mark.process
 def test_a_terminal_shows_epoch_cost_validation_error_speed_and_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -230,25 +232,27 @@ BAD = {
     "--labels some": "--labels has 'some' where a whole number should be.",
     "--labels 1.5": "--labels has '1.5' where a whole number should be.",
     "--validation 1437": "100 labels and 1437 validation rows are more than the 1437 training rows; ",
-    "--recon-weights 1,2": "recon-weights has 2 values; give 1, 3 or 5 (layers 0 to 4).",
-    "--recon-weights -1": "recon-weights is -1; every value must be a finite number, 0 or more.",
-    "--recon-weights 1,nan,1": "recon-weights is 1,nan,1; every value must be",
+    "--recon-weights 1,2": "recon_weights has 2 values; give 1, 3 or 5 (layers 0 to 4).",
+    "--recon-weights -1": "recon_weights must be finite numbers of 0 or more, got [-1.0].",
+    "--recon-weights 1,nan,1": "recon_weights must be finite numbers of 0 or more, got [1.0, nan, 1.0].",
     "--recon-weights a": "--recon-weights is 'a'; give numbers with commas between, as in 0.3,0.2.",
     "--noise 0.1,0.2,0.3": "noise has 3 values; give 1, 2 or 5 (layers 0 to 4).",
-    "--noise -0.1": "noise is -0.1; every value must be a finite number, 0 or more.",
-    "--noise inf": "noise is inf; every value must be",
+    "--noise -0.1": "noise must be finite numbers of 0 or more, got [-0.1].",
+    "--noise inf": "noise must be finite numbers of 0 or more, got [inf].",
     "--noise 0.3,": "--noise is '0.3,'; give numbers with commas between",
-    "--hidden 0": "Hidden sizes 0 will not do; give one or more sizes above 0.",
-    "--hidden 10,-5": "Hidden sizes 10,-5 will not do; give one or more sizes above 0.",
+    "--hidden 0": "hidden must be one or more positive integers, got (0,).",
+    "--hidden 10,-5": "hidden must be one or more positive integers, got (10, -5).",
     "--hidden ''": "--hidden has '' where a whole number should be.",
     "--hidden 10;5": "--hidden has '10;5' where a whole number should be.",
-    "--epochs 0": "The number of epochs is 0; it must be 1 or more.",
-    "--epochs 3 --decay-epochs 4": "4 decay epochs do not fit in 3; give 0 to 3.",
-    "--seed -1": "The seed is -1; it must be from 0 to 4294967295.",
-    "--batch-size 0": "The batch size is 0; it must be 1 or more.",
-    "--labelled-batch-size 0": "The labelled batch size is 0; it must be 1 or more.",
-    "--learning-rate 0": "The learning rate is 0.0; it must be a finite number above 0.",
-    "--eta nan": "The eta is nan; it must be a finite number above 0.",
+    "--epochs 0": "epochs must be an integer from 1 to 1000000, got 0.",
+    "--epochs 3 --decay-epochs 4": "decay_epochs must be an integer from 0 to 3, got 4.",
+    "--seed -1": "seed must be an integer from 0 to 4294967295, got -1.",
+    "--batch-size 0": "batch_size must be an integer from 1 to 1000000, got 0.",
+    "--labelled-batch-size 0": "labelled_batch_size must be an integer from 1 to 1000000, got 0.",
+    "--learning-rate 0": "learning_rate must be a finite number above 0, got 0.0.",
+    "--eta nan": "eta must be a finite number above 0, got nan.",
+    "--copies 1000000000": "copies must be an integer from 1 to 1000, got 1000000000.",
+    "--checkpoint-every inf": "--checkpoint-every must be a finite number of 0 or more, got inf.",
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -99,6 +100,7 @@ for name in ("sched_getaffinity", "sched_setaffinity"):
 """
 PROGRAM = """
 import sys
+assert sys.modules["fcntl"] is None
 from laddernet.cli import main
 import laddernet.study.cli
 from jax._src import xla_bridge
@@ -185,8 +187,6 @@ def test_the_bridge_ends_the_worker_of_a_stopped_task_or_forgets_one_that_waits(
 
 
 def test_a_childs_output_that_breaks_off_is_not_taken_for_a_line(tmp_path: Path) -> None:
-    import queue
-
     heard: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
     (tmp_path / "broken.py").write_text("print('{}', flush=True); print('{', end='', flush=True)")
     child = Child(["broken"], tmp_path / "log", heard, {**os.environ, "PYTHONPATH": str(tmp_path)})

@@ -78,9 +78,9 @@ def test_sha256_of_a_file_that_is_not_there_names_it(tmp_path: Path) -> None:
 
 
 def test_a_lock_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
-    with locked(tmp_path / ".lock", busy="First."):
-        with pytest.raises(BusyError, match=r"^Wait\.$"), locked(tmp_path / ".lock", busy="Wait.", timeout=0):
-            pytest.fail("It was locked twice.")
+    first, second = (locked(tmp_path / ".lock", busy="Wait.", timeout=0) for _ in range(2))
+    with first, pytest.raises(BusyError, match=r"^Wait\.$"), second:
+        pytest.fail("It was locked twice.")
     with locked(tmp_path / ".lock", busy="Wait.", timeout=0):
         pass
 

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -316,6 +318,22 @@ def test_other_numbers_than_float32_are_left_to_jax() -> None:
         assert combine(combinator, jnp.ones((2, 3)), jnp.zeros((2, 3))).dtype == jnp.float64
 
 
+def test_threads_that_need_one_formula_at_once_compile_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
+    formula = Formula(lambda z, u: z * 0.123456789 + u * 0.987654321)  # no other test's
+    z_tilde, u = random_layers(2, 4, 19)
+    barrier = threading.Barrier(6)
+
+    def begin(_: int) -> np.ndarray:
+        barrier.wait()
+        return np.asarray(combine(formula, z_tilde, u))
+
+    with ThreadPoolExecutor(6) as pool:
+        for z_hat in pool.map(begin, range(6)):
+            np.testing.assert_allclose(z_hat, formula(z_tilde, u), rtol=1e-5)
+    assert len(list((tmp_path / "native").glob("*.so"))) == 1
+
+
 # --- Other processes ----------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -334,6 +352,7 @@ def in_another_process(folder: Path, **environment: str) -> list[np.ndarray]:
     return list(np.load(folder / "results.npz").values())
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 def test_one_thread_computes_the_same_bits_as_many_and_without_a_compiler_it_is_nearly_the_same(tmp_path: Path) -> None:
     alone, together = (in_another_process(tmp_path, NPROC=threads) for threads in "14")  # XLA's threads

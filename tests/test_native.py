@@ -1,8 +1,15 @@
 """The machine code against NumPy in float64, and that it is used, and done without."""
 
+import ctypes
+import errno
 import os
 import subprocess
 import sys
+import threading
+import uuid
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laddernet import native
+from laddernet.files import writing
 from laddernet.kernels import Normalised, mean_squares, normalise
 from laddernet.network import EPSILON
 from laddernet.optimiser import BETA1, BETA2, Learning, Step
@@ -165,6 +173,7 @@ import os, sys, zlib
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import jax, numpy as np
 from laddernet import native
+from laddernet.files import writing
 from laddernet.models import find
 from laddernet.training import initial_state, run_epoch
 from laddernet.noise import normal
@@ -197,11 +206,13 @@ def on_both_cores() -> list[str]:
     return trained(2, "vanilla")
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 def test_one_core_and_two_give_the_same_bits(on_both_cores: list[str]) -> None:
     assert trained(1, "vanilla") == on_both_cores
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("environment", [{"LADDERNET_NATIVE": "0"}, {"CC": "no-such-compiler"}])
 def test_without_a_compiler_it_is_the_same_but_for_rounding(
@@ -222,6 +233,7 @@ def failing_compiler(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"CC": str(compiler), "LADDERNET_CACHE": str(tmp_path)}
 
 
+@pytest.mark.process
 def test_a_compiler_that_fails_is_told_of_and_done_without(failing_compiler: dict[str, str]) -> None:
     program = "from laddernet import native; print(native.available())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=failing_compiler)
@@ -234,9 +246,10 @@ SOURCE = '#include "native.h"\n'
 
 
 def libraries(cache: Path) -> list[Path]:
-    return sorted((cache / "native").iterdir())
+    return sorted((cache / "native").glob("*.so"))
 
 
+@pytest.mark.process
 def test_on_the_command_line_a_compiler_that_fails_is_one_sentence(
     tmp_path: Path, failing_compiler: dict[str, str]
 ) -> None:
@@ -259,44 +272,222 @@ def test_on_the_command_line_a_compiler_that_fails_is_one_sentence(
     assert "native.py" not in done.stderr
 
 
-@pytest.mark.usefixtures("compiler")
-def test_it_is_compiled_once_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
-    assert native.registered(SOURCE, {})
-    (first,) = libraries(tmp_path)
+@pytest.fixture
+def cache(compiler: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("LADDERNET_CACHE", str(folder))
+    return folder
+
+
+def test_it_is_compiled_once_a_machine(cache: Path) -> None:
+    assert native._register(SOURCE, {})
+    (first,) = libraries(cache)
     when = first.stat().st_mtime_ns
-    assert native.registered(SOURCE, {})
-    assert libraries(tmp_path) == [first]
+    assert native._register(SOURCE, {})
+    assert libraries(cache) == [first]
     assert first.stat().st_mtime_ns == when
-    assert native.registered(SOURCE + "\n", {})
-    assert len(libraries(tmp_path)) == 2
+    assert native._register(SOURCE + "\n", {})
+    assert len(libraries(cache)) == 2
+
+
+def test_threads_that_begin_at_once_register_it_once(cache: Path) -> None:
+    source = (native.FOLDER / "native.c").read_text(encoding="utf-8") + f"// {uuid.uuid4()}\n"
+    name = f"laddernet_{uuid.uuid4().hex}"
+    barrier = threading.Barrier(6)
+
+    def register(_: int) -> bool:
+        barrier.wait()
+        return native.registered(source, {"product": name})
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(register, range(6)))
+    assert len(libraries(cache)) == 1
+    result = jax.ffi.ffi_call(name, native.float32((1, 1)))(jnp.full((1, 1), 2.0), jnp.full((1, 1), 3.0))
+    assert float(np.asarray(result)[0, 0]) == 6
+
+
+AT_ONCE = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from laddernet import native
+from laddernet.files import writing
+barrier = threading.Barrier(6)
+def begin(_):
+    barrier.wait()
+    return native.available()
+input()
+with ThreadPoolExecutor(6) as pool:
+    print(*pool.map(begin, range(6)))
+"""
+
+
+def test_processes_with_several_threads_that_begin_at_once_compile_it_once(cache: Path) -> None:
+    command = [sys.executable, "-c", AT_ONCE]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in started:
+        out, err = process.communicate(timeout=300)
+        assert (out.split(), err) == (["True"] * 6, "")
+    assert len(libraries(cache)) == 1
+
+
+def flip(library: Path) -> None:
+    code = bytearray(library.read_bytes())
+    code[len(code) // 2] ^= 1
+    library.write_bytes(code)
+
+
+def in_the_way(library: Path) -> None:
+    library.rename(library.parent / "other")
+    library.symlink_to("other")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda library: library.write_bytes(b""),
+        lambda library: library.write_bytes(library.read_bytes()[:4096]),
+        flip,
+        in_the_way,
+        lambda library: library.chmod(0o666),
+        pytest.param(
+            lambda library: os.chown(library, 65534, -1),
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="Only root can give a file away."),
+        ),
+    ],
+    ids=["empty", "truncated", "flipped", "link", "writable", "owner"],
+)
+def test_a_library_that_is_damaged_or_not_ones_own_is_made_anew(
+    cache: Path, damage: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert native._register(SOURCE, {})
+    (library,) = libraries(cache)
+    whole = library.read_bytes()
+    damage(library)
+    loaded: list[bytes] = []
+    load = ctypes.CDLL
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: (loaded.append(Path(path).read_bytes()), load(path))[1])
+    assert native._cached(cache / "native", library.stem[:32]) is None
+    assert native._register(SOURCE, {})
+    (code,) = loaded
+    (anew,) = libraries(cache)
+    assert anew.read_bytes() == code
+    assert len(code) == len(whole)
+    assert anew.lstat().st_mode & 0o777 == 0o644
+    assert anew.lstat().st_uid == os.geteuid()
+
+
+def test_the_folder_is_private(cache: Path) -> None:
+    assert native._register(SOURCE, {})
+    assert (cache / "native").stat().st_mode & 0o777 == 0o700
+    (cache / "native").chmod(0o755)  # as before, when it was not
+    assert native._register(SOURCE, {})
+    assert (cache / "native").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("whose", ["another's", "anybody's", "a link"])
+def test_nothing_is_loaded_from_a_folder_that_others_may_write_to(
+    cache: Path, whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert native._register(SOURCE, {})
+    (library,) = libraries(cache)
+    if whose == "another's":
+        user = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    elif whose == "anybody's":
+        (cache / "native").chmod(0o777)
+    else:
+        (cache / "native").rename(cache / "elsewhere")
+        (cache / "native").symlink_to("elsewhere")
+    monkeypatch.setattr(native, "_cached", None)  # what would read it
+    when = library.stat().st_mtime_ns
+    with pytest.warns(RuntimeWarning, match="it is not used as a cache; give LADDERNET_CACHE a folder of your own"):
+        assert native._register(SOURCE, {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        assert native._register(SOURCE, {})
+    assert libraries(cache) == [library]
+    assert library.stat().st_mtime_ns == when
+
+
+def test_a_cache_that_cannot_be_written_to_is_done_without(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write_text("not a folder")
+    assert native._register(SOURCE, {})
+    cache.unlink()
+
+    def full(path: Path, data: bytes) -> None:
+        with writing(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(native, "write_atomic", full)
+    assert native._register(SOURCE, {})
+    assert not libraries(cache)
+    (cache / "native" / "lock").unlink()
+    (cache / "native" / "lock").mkdir()  # cannot be locked
+    assert native._register(SOURCE, {})
+
+
+@pytest.mark.parametrize("command", ["cc -m64", "env cc"])
+def test_a_compiler_may_have_arguments(cache: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("CC", command)
+    assert native._register(SOURCE, {})
+    assert libraries(cache)
+
+
+DEVICES = """
+import jax, numpy as np
+from laddernet import native
+from laddernet.files import writing
+from laddernet.models import find
+from laddernet.training import initial_state, run_epoch
+
+first, second = jax.devices()
+native._has_kernels = lambda device: device in having
+sizes = (300, 200, 10)
+rows = (np.ones((100, 300), np.float32), np.arange(100) % 10, np.eye(300, dtype=np.float32))
+noise = np.full(3, 0.3, np.float32)
+keys = tuple(jax.random.split(jax.random.key(2)))
+rates = np.full(3, 0.002, np.float32)
+
+def arguments(device):
+    state = initial_state(jax.random.key(0), 0.1, find("vanilla"), sizes)
+    placed = rows if device is None else jax.device_put(rows, device)
+    return state, placed, keys, ((0, 0), (0, 0)), rates, noise, noise, np.float32(0.1), (100, 100)
+
+def uses_kernels(device):
+    return "laddernet_" in native.call(run_epoch.lower, *arguments(device)).as_text()
+
+def bits(device):
+    state, costs, finite = native.call(run_epoch, *arguments(device))
+    assert finite
+    assert costs.devices() == {device}
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((state, costs))]
+
+having = {first, second}
+assert bits(first) == bits(second)
+having = {first}  # as if the second were a GPU
+jax.clear_caches()
+assert [uses_kernels(device) for device in (None, first, second)] == [True, True, False]
+with jax.default_device(second):
+    assert [uses_kernels(device) for device in (None, first, second)] == [False, True, False]
+a = np.ones((2, 2), np.float32)
+assert [native.suits(jax.device_put(a, device)) for device in (first, second)] == [True, False]
+"""
 
 
 @pytest.mark.usefixtures("compiler")
-def test_a_damaged_library_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
-    assert native.registered(SOURCE, {})
-    (library,) = libraries(tmp_path)
-    library.unlink()  # another file in its place: the one that is loaded stays as it is
-    library.write_bytes(b"")
-    assert native.registered(SOURCE, {})
-    assert libraries(tmp_path)[0].stat().st_size > 1000
-
-
-@pytest.mark.usefixtures("compiler")
-def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_the_way = tmp_path / "cache"
-    in_the_way.write_text("not a folder")
-    monkeypatch.setenv("LADDERNET_CACHE", str(in_the_way))
-    assert native.registered(SOURCE, {})
-
-
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("compiler", ["cc -m64", "env cc"])
-def test_a_compiler_may_have_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
-    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
-    monkeypatch.setenv("CC", compiler)
-    assert native.registered(SOURCE, {})
+def test_kernels_are_used_where_the_arrays_are() -> None:
+    flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+    environment = os.environ | {"XLA_FLAGS": flags}
+    done = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 # --- What does not fit ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The page in a real browser: it says what the study says, its controls do what they say, and it is safe and fast."""
+"""The page in a real browser: it says what the study says, its controls do what they say, and it is safe."""
 
 import base64
 import io
@@ -20,7 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
-from support import PATIENCE
+from support import PATIENCE, wait_for
 from tools import need
 
 from laddernet.combinators import Combinator, PerUnit, initially
@@ -29,6 +29,8 @@ from laddernet.models import MODELS, AnyModel, find
 from laddernet.study.page import PageData, Pictures, RunData, page
 from laddernet.study.pictures import Denoised, Surface, combinator_surfaces, denoising, png
 from laddernet.study.tables import Result, tabulate
+
+pytestmark = pytest.mark.process
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
 ENVIRONMENT = {"python": "3.11.7", "cores": 2, "devices": ["TFRT_CPU_0"], "packages": {"jax": "0.10.2"}}
@@ -436,8 +438,8 @@ def test_policy_refuses_what_would_be_injected(browser: Browser, data: PageData)
     )
     browser.js("const i = new Image(); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i)")
     assert browser.js("return window.taken") is None
-    refused = [entry["message"] for entry in browser.errors()]
-    assert len(refused) == 2
+    refused: list[str] = []
+    wait_for(lambda: refused.extend(entry["message"] for entry in browser.errors()) or len(refused) == 2)
     assert all("Content Security Policy" in message for message in refused)
     browser.requests()  # that the image was asked for is recorded although it was refused
 
@@ -464,26 +466,26 @@ def test_page_of_600_runs_is_small_enough(large: Path) -> None:
     assert large.stat().st_size <= 15e6
 
 
-def test_page_of_600_runs_opens_and_answers_soon(browser: Browser, large: Path) -> None:
-    """In seconds of the processor: how long it takes by the clock is also the doing of what else the machine does."""
+def test_page_of_600_runs_draws_no_more_than_is_seen_and_all_at_once(browser: Browser, large: Path) -> None:
+    """How much there is to do, not how long it takes: that is also the doing of what else the machine does."""
 
-    def busy() -> float:
+    def layouts() -> float:
         metrics = browser.cdp("Performance.getMetrics")["metrics"]
-        return next(float(metric["value"]) for metric in metrics if metric["name"] == "TaskDuration")
+        return next(float(metric["value"]) for metric in metrics if metric["name"] == "LayoutCount")
 
-    browser.cdp("Performance.enable", timeDomain="threadTicks")
-    before = busy()
+    browser.cdp("Performance.enable")
+    before = layouts()
     browser.load(large)
-    opened = busy() - before
-    assert 0.05 < opened < 2, opened
+    assert layouts() - before < 50
+    assert browser.js("return document.querySelectorAll('*').length") < 5000
     assert browser.one("#runs-count").text == "600 runs"
     assert len(browser.texts("#runs-table tbody tr")) == 100  # at first
     browser.press(browser.one("#runs-more"))
     assert len(browser.texts("#runs-table tbody tr")) == 600
     for css in ("#heat thead th:nth-child(2) button", "#curves-all button", "#runs-table thead th:nth-child(5) button"):
-        before = busy()
+        before = layouts()
         browser.js("arguments[0].click(); document.body.offsetHeight", browser.one(css))
-        assert busy() - before < 1, css
+        assert layouts() - before < 20, css
 
 
 def test_page_fits_a_narrow_window_and_prints(browser: Browser, data: PageData) -> None:

@@ -19,6 +19,8 @@ from laddernet.study.store import Store
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.search import open_storage
 
+pytestmark = pytest.mark.process
+
 SETTINGS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "24", "--checkpoint-every", "0")
 STUDY = ("study", "--models", "vanilla", "--seeds", "3", *SETTINGS, "--out", "s")
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from support import OPTIONS, PATIENCE, contents, held, laddernet, wait_for
 
+pytestmark = pytest.mark.process
+
 EPOCHS = 80
 COMMAND = ("train", *OPTIONS, "--epochs", str(EPOCHS), "--checkpoint-every", "0", "--out", "run")
 # As conftest does: no waiting for the disk. And Ctrl-C is heard, even where the tests run in the background.

@@ -6,6 +6,7 @@ import resource
 import shlex
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import jax
 import numpy as np
 import pytest
 import reference
-from support import OPTIONS, Finished, contents, digits, laddernet, tiny_config, tiny_data
+from support import MINE, OPTIONS, Finished, contents, digits, laddernet, tiny_config, tiny_data
 from test_files import files_at_most
 
 from laddernet import checkpoint
@@ -22,7 +23,7 @@ from laddernet.checkpoint import read_arrays
 from laddernet.errors import InputError, RemovedError
 from laddernet.models import find
 from laddernet.run import default_folder, load_run, metrics_csv, read_metrics, run
-from laddernet.training import initial_state
+from laddernet.training import initial_state, train
 
 FILES = ["command.txt", "config.json", "environment.json", "metrics.csv", "result.json", "weights.safetensors"]
 
@@ -419,3 +420,43 @@ def test_a_damaged_checkpoint_is_one_sentence_or_passed_over(tmp_path: Path) -> 
 
 def checkpoint_template(config: Any) -> Any:
     return initial_state(jax.random.key(0), config.eta, find(config.model), (64, *config.hidden, 10))
+
+
+# --- A combinator of the user's own that is edited ----------------------------------------------------------------
+
+
+def test_an_edited_combinator_is_trained_anew_by_the_same_command(tmp_path: Path) -> None:
+    def train_mine(*more: str) -> Finished:
+        return laddernet("train", *OPTIONS, "--model", "mine.py:Mine", "--json", *more, cwd=tmp_path)
+
+    def mine(formula: str) -> None:
+        (tmp_path / "mine.py").write_text(MINE.format(formula))
+
+    mine("self.b + u")
+    first, kept = json.loads(train_mine().out), train_mine("--out", "kept")
+    mine("self.b - u")
+    second = json.loads(train_mine().out)
+    assert second["folder"] != first["folder"]
+    assert second["cost"] != first["cost"]
+    before = contents(tmp_path / "kept")
+    refused = train_mine("--out", "kept")
+    assert (kept.code, refused.code) == (0, 2)
+    assert "kept holds the run of another source of mine.py:Mine, which has changed since; choose" in refused.err
+    assert contents(tmp_path / "kept") == before
+    mine("self.b + u")
+    assert json.loads(train_mine().out) == first  # what was kept of the first is still its result
+
+
+def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path) -> None:
+    configs = []
+    for formula in ("self.b + u", "self.b - u"):
+        (tmp_path / "mine.py").write_text(MINE.format(formula))
+        configs.append(tiny_config(model=f"{tmp_path / 'mine.py'}:Mine", epochs=1))
+    train(configs[1], tiny_data(configs[1]), folder=tmp_path / "checkpoints")
+    with pytest.raises(InputError, match="belongs to another run"):
+        train(configs[0], tiny_data(configs[0]), folder=tmp_path / "checkpoints")
+    with pytest.raises(InputError, match="lacks the digest of the source"):
+        train(replace(configs[1], source=None), tiny_data(configs[1]))
+    forgotten = replace(configs[0], source="that no process has loaded")
+    with pytest.raises(InputError, match="has changed since this run was configured"):
+        train(forgotten, tiny_data(forgotten))

@@ -2,6 +2,7 @@ import re
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,37 +98,96 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown model": ({"model": "vanila"}, "There is no model 'vanila'; did you mean 'vanilla'?"),
     "more labels than rows": ({"labels": 1438}, "1438 labels are more than the 1437 training rows"),
     "fewer labels than classes": ({"labels": 9}, "9 labels are too few for 10 classes"),
-    "no labels": ({"labels": 0}, "0 labels are too few"),
-    "negative labels": ({"labels": -5}, "-5 labels are too few"),
+    "no labels": ({"labels": 0}, "labels must be an integer from 1 to 1000000000000, got 0."),
+    "negative labels": ({"labels": -5}, "labels must be an integer from 1 to 1000000000000, got -5."),
     "more validation rows than are left": ({"validation": 1398}, "ask for at most 1397 validation rows"),
     "all rows for validation": ({"validation": 1437}, "ask for at most 1397 validation rows"),
-    "negative validation rows": ({"validation": -1}, "-1 validation rows cannot be held out"),
+    "negative validation rows": ({"validation": -1}, "validation must be an integer from 0 to 1000000000000, got -1."),
     "noise of three values": ({"noise": (1, 2, 3)}, "noise has 3 values; give 1, 2 or 4 (layers 0 to 3)."),
     "no noise values": ({"noise": ()}, "noise has 0 values"),
-    "negative noise": ({"noise": -0.1}, "noise is -0.1; every value must be a finite number, 0 or more."),
-    "noise that is NaN": ({"noise": (0.3, float("nan"))}, "noise is 0.3,nan; "),
-    "weights of two values": ({"recon_weights": (1, 2)}, "recon-weights has 2 values; give 1, 3 or 4"),
-    "weights of five values": ({"recon_weights": (1,) * 5}, "recon-weights has 5 values"),
-    "negative weights": ({"recon_weights": (1, 2, -3)}, "recon-weights is 1,2,-3; every value"),
-    "infinite weights": ({"recon_weights": float("inf")}, "recon-weights is inf; "),
-    "a hidden layer of size 0": ({"hidden": (8, 0)}, "Hidden sizes 8,0 will not do"),
-    "a negative hidden size": ({"hidden": (-8,)}, "Hidden sizes -8 will not do"),
-    "no hidden layers": ({"hidden": ()}, "Hidden sizes (none) will not do"),
-    "no epochs": ({"epochs": 0}, "The number of epochs is 0; it must be 1 or more."),
-    "negative epochs": ({"epochs": -4}, "The number of epochs is -4"),
-    "more decay than epochs": ({"decay_epochs": 5}, "5 decay epochs do not fit in 4; give 0 to 4."),
-    "negative decay": ({"decay_epochs": -1}, "-1 decay epochs do not fit"),
+    "negative noise": ({"noise": -0.1}, "noise must be finite numbers of 0 or more, got -0.1."),
+    "noise that is NaN": ({"noise": (0.3, float("nan"))}, "noise must be finite numbers of 0 or more, got (0.3, nan)."),
+    "weights of two values": ({"recon_weights": (1, 2)}, "recon_weights has 2 values; give 1, 3 or 4"),
+    "weights of five values": ({"recon_weights": (1,) * 5}, "recon_weights has 5 values"),
+    "negative weights": (
+        {"recon_weights": (1, 2, -3)},
+        "recon_weights must be finite numbers of 0 or more, got (1, 2, -3).",
+    ),
+    "infinite weights": (
+        {"recon_weights": float("inf")},
+        "recon_weights must be finite numbers of 0 or more, got inf.",
+    ),
+    "a hidden layer of size 0": ({"hidden": (8, 0)}, "hidden must be one or more positive integers, got (8, 0)."),
+    "a negative hidden size": ({"hidden": (-8,)}, "hidden must be one or more positive integers, got (-8,)."),
+    "no hidden layers": ({"hidden": ()}, "hidden must be one or more positive integers, got ()."),
+    "no epochs": ({"epochs": 0}, "epochs must be an integer from 1 to 1000000, got 0."),
+    "negative epochs": ({"epochs": -4}, "epochs must be an integer from 1 to 1000000, got -4."),
+    "more decay than epochs": ({"decay_epochs": 5}, "decay_epochs must be an integer from 0 to 4, got 5."),
+    "negative decay": ({"decay_epochs": -1}, "decay_epochs must be an integer from 0 to 4, got -1."),
     "a recipe that does not exist": ({"recipe": "fast"}, "There is no recipe 'fast'; give one of paper, quick, small."),
-    "a batch of no rows": ({"batch_size": 0}, "The batch size is 0"),
-    "a labelled batch of no rows": ({"labelled_batch_size": 0}, "The labelled batch size is 0"),
-    "a negative seed": ({"seed": -1}, "The seed is -1; it must be from 0 to 4294967295."),
-    "a seed beyond 32 bits": ({"seed": 2**32}, "The seed is 4294967296"),
-    "a learning rate of 0": ({"learning_rate": 0.0}, "The learning rate is 0.0; it must be a finite number above 0."),
-    "an infinite learning rate": ({"learning_rate": float("inf")}, "The learning rate is inf"),
-    "no copies": ({"copies": 0}, "The number of copies is 0; it must be 1 or more."),
-    "a negative weight decay": ({"weight_decay": -0.1}, "The weight decay is -0.1; it must be a finite number, 0 or"),
-    "an eta that is NaN": ({"eta": float("nan")}, "The eta is nan"),
+    "a batch of no rows": ({"batch_size": 0}, "batch_size must be an integer from 1 to 1000000, got 0."),
+    "a labelled batch of no rows": (
+        {"labelled_batch_size": 0},
+        "labelled_batch_size must be an integer from 1 to 1000000, got 0.",
+    ),
+    "a negative seed": ({"seed": -1}, "seed must be an integer from 0 to 4294967295, got -1."),
+    "a seed beyond 32 bits": ({"seed": 2**32}, "seed must be an integer from 0 to 4294967295, got 4294967296."),
+    "a learning rate of 0": ({"learning_rate": 0.0}, "learning_rate must be a finite number above 0, got 0.0."),
+    "an infinite learning rate": (
+        {"learning_rate": float("inf")},
+        "learning_rate must be a finite number above 0, got inf.",
+    ),
+    "no copies": ({"copies": 0}, "copies must be an integer from 1 to 1000, got 0."),
+    "a negative weight decay": ({"weight_decay": -0.1}, "weight_decay must be a finite number of 0 or more, got -0.1."),
+    "copies and rows that no memory holds": (
+        {"copies": 1000, "batch_size": 10**6},
+        "copies times batch_size must be at",
+    ),
+    "layers that no memory holds": ({"hidden": (10**5, 10**5)}, "hidden must make at most 1000000000 weights, got"),
+    "a text as tuned values": ({"tuned": 3}, "tuned must be True, False or the name of a file, got 3."),
+    "an eta that is NaN": ({"eta": float("nan")}, "eta must be a finite number above 0, got nan."),
 }
+
+
+NAN, INF = float("nan"), float("inf")
+NOT_INTEGERS = [2.5, 2.0, NAN, INF, True, np.True_, "2", [2], None, 10**5000, -(10**30)]
+NOT_NUMBERS = [NAN, INF, -INF, -0.1, True, np.True_, "0.1", [[0.1]], 10**400, 1e39, 1j, object()]
+INTEGERS = (
+    *("labels", "validation", "epochs", "decay_epochs", "batch_size", "labelled_batch_size", "copies", "seed"),
+    "hidden",
+)
+NUMBERS = ("eta", "learning_rate", "weight_decay", "noise", "recon_weights")
+HAS_DEFAULT = {*INTEGERS, *NUMBERS} - {"labels", "seed"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "bad"),
+    [
+        *((name, bad) for name in INTEGERS for bad in NOT_INTEGERS if not (bad is None and name in HAS_DEFAULT)),
+        *((name, bad) for name in NUMBERS for bad in NOT_NUMBERS),
+        *(("hidden", bad) for bad in ([32.5], [INF], [True], ["8"], "8,4", [8, None], [[8, 4]], np.array([8.0]), {8})),
+        *((name, bad) for name in ("noise", "recon_weights") for bad in ("0.3,0.2", [0.3, None], [True], {})),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_every_setting_is_checked_for_type_finiteness_and_range(setting: str, bad: Any) -> None:
+    if setting == "hidden" and bad == [2]:
+        return
+    with pytest.raises(InputError) as error:
+        tiny_config(**{setting: bad})
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 250
+
+
+def test_integers_and_numbers_of_numpy_are_those_of_python() -> None:
+    whole = {"labels": 40, "epochs": 3, "batch_size": 50, "copies": 2, "seed": 7, "validation": 9, "decay_epochs": 1}
+    real = {"eta": 0.25, "learning_rate": 0.5, "weight_decay": 0.125}
+    as_numpy = {name: np.int64(value) for name, value in whole.items()}
+    as_numpy |= {name: np.float32(value) for name, value in real.items()}
+    found = tiny_config(**as_numpy, hidden=np.array([8, 4]), noise=np.array([0.25, 0.5]))
+    assert found == tiny_config(**whole, **real, hidden=(8, 4), noise=(0.25, 0.5))
+    assert found.fingerprint == tiny_config(**whole, **real, noise=(0.25, 0.5)).fingerprint
+    assert tiny_config(hidden=8).hidden == (8,)
 
 
 @pytest.mark.parametrize("what", REFUSED)
@@ -169,7 +229,7 @@ def test_the_fingerprint_is_the_same_in_every_process_and_version() -> None:
 def test_every_setting_tells_a_run_from_another(field: str) -> None:
     config = tiny_config()
     value = getattr(config, field)
-    other = (*value, 1) if isinstance(value, tuple) else value + type(value)(1)
+    other = (*value, 1) if isinstance(value, tuple) else "a digest" if value is None else value + type(value)(1)
     assert replace(config, **{field: other}).fingerprint != config.fingerprint
 
 

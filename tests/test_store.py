@@ -323,6 +323,7 @@ def test_a_reader_does_not_wait_for_a_writer(where: str) -> None:
         assert store.counts()["waiting"] == 0
 
 
+@pytest.mark.process
 def test_threads_share_a_store(where: str) -> None:
     with closing(Store.open(where)) as store, ThreadPoolExecutor(4) as threads:
         store.add({str(i): {} for i in range(40)})
@@ -330,6 +331,7 @@ def test_threads_share_a_store(where: str) -> None:
         assert sorted(int(run.fingerprint) for runs in claimed for run in runs) == list(range(40))
 
 
+@pytest.mark.process
 def test_of_two_that_add_runs_one_waits_for_the_other(where: str) -> None:
     with closing(Store.open(where)) as store, ThreadPoolExecutor(1) as threads:
         with store._begin(alone=True):
@@ -339,6 +341,7 @@ def test_of_two_that_add_runs_one_waits_for_the_other(where: str) -> None:
         assert added.result(timeout=PATIENCE) == ["f"]
 
 
+@pytest.mark.process
 def test_postgresql_may_be_restarted_between_two_transactions(fresh_schema: sa.URL) -> None:
     with closing(Store.open(address(fresh_schema))) as store:
         store.add({"f": {}})
@@ -448,6 +451,7 @@ def run_processes(task: str, where: str, folder: Path, runs: int) -> Counter[str
     return Counter(log.read_text().split())
 
 
+@pytest.mark.process
 def test_processes_that_open_a_new_store_together_find_one_and_add_each_run_once(where: str, folder: Path) -> None:
     added = run_processes("create", where, folder, runs=30)
     with closing(Store.open(where, create=False)) as store:
@@ -457,6 +461,7 @@ def test_processes_that_open_a_new_store_together_find_one_and_add_each_run_once
     assert not list(folder.glob(".*"))
 
 
+@pytest.mark.process
 def test_processes_that_share_a_store_do_each_run_once(where: str, folder: Path) -> None:
     done = run_processes("share", where, folder, runs=40)
     with closing(Store.open(where)) as store:
@@ -466,6 +471,7 @@ def test_processes_that_share_a_store_do_each_run_once(where: str, folder: Path)
     assert len({run.owner for run in runs}) > 1
 
 
+@pytest.mark.process
 def test_no_run_is_lost_nor_done_twice_when_processes_are_killed(where: str, folder: Path) -> None:
     reported = run_processes("killed", where, folder, runs=150)
     with closing(Store.open(where)) as store:
@@ -598,7 +604,7 @@ def use(path: Path) -> None:
 
 def test_damage_to_a_stores_file_is_one_sentence_or_harmless(folder: Path, used: dict[str, bytes]) -> None:
     rng = random.Random(0)
-    for number in range(30):
+    for number in range(20):
         path = folder / f"{number}.db"
         for end, content in used.items():
             damaged = bytearray(content)
@@ -617,7 +623,7 @@ VALUES = [
 
 def test_a_wrong_value_in_a_store_is_one_sentence_or_harmless(folder: Path, used: dict[str, bytes]) -> None:
     every = [(column, value) for column in sorted(Run.__dataclass_fields__) for value in VALUES]
-    for number, (column, value) in enumerate(random.Random(0).sample(every, 60)):
+    for number, (column, value) in enumerate(random.Random(0).sample(every, 30)):
         path = folder / f"{number}.db"
         for end, content in used.items():
             Path(f"{path}{end}").write_bytes(content)

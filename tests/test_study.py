@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from filelock import FileLock
-from support import PATIENCE, digits, laddernet, wait_for
+from support import MINE, PATIENCE, digits, laddernet, wait_for
 
 from laddernet.errors import InputError
 from laddernet.study.cli import _asked
@@ -32,6 +32,7 @@ from laddernet.study.plan import PRESETS, keep_plan, plan, preset, read_plan, sh
 from laddernet.study.status import Status, estimate
 from laddernet.study.store import Run, Store
 from laddernet.study.worker import perform
+from laddernet.training import REVISION
 
 MODELS = "baseline,vanilla"
 SETTINGS = ("--models", MODELS, "--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--out", "s")
@@ -52,6 +53,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.process
 def test_all_runs_are_done_and_in_the_table(finished: Path) -> None:
     status = Status.of(Store.open(finished / "s" / "study.db"), read_plan(finished / "s")[0])
     assert [run.status for run in status.runs] == ["done"] * 4
@@ -95,6 +97,7 @@ def test_status_and_report_read_the_store(finished: Path) -> None:
     assert (finished / "s" / "table.md").read_bytes() == table
 
 
+@pytest.mark.process
 def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "import jax.numpy as jnp\n"
@@ -136,11 +139,27 @@ def is_running(pid: int) -> bool:
 
 def start(cwd: Path, options: tuple[str, ...] = LONG) -> subprocess.Popen[bytes]:
     arguments = [sys.executable, "-m", "laddernet", "study", *options]
-    return subprocess.Popen(
+    driver = subprocess.Popen(
         arguments, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
+    started.append(driver)
+    return driver
 
 
+started: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def _none_is_left() -> Iterator[None]:
+    """A test that fails leaves no driver behind, which would keep the machine from the others."""
+    yield
+    while started:
+        driver = started.pop()
+        driver.kill()
+        driver.communicate()
+
+
+@pytest.mark.process
 def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     undisturbed.mkdir()
@@ -188,6 +207,7 @@ def forget_one(folder: Path) -> None:
     shutil.rmtree(next(folder.glob(f"runs/*{run.fingerprint[:8]}")))
 
 
+@pytest.mark.process
 def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
     driver = start(tmp_path)
     wait_for(lambda: children(driver.pid), driver.poll)
@@ -197,6 +217,7 @@ def test_a_driver_that_dies_leaves_no_workers(tmp_path: Path) -> None:
     wait_for(lambda: not any(map(is_running, workers)))
 
 
+@pytest.mark.process
 def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fresh_schema: sa.URL) -> None:
     store_name = fresh_schema.render_as_string(hide_password=False)
     options = (*LONG, "--epochs", "10", "--jobs", "1", "--store", store_name)
@@ -216,6 +237,7 @@ def test_two_drivers_on_one_postgresql_store_divide_the_work(tmp_path: Path, fre
     assert laddernet("study", "status", "--out", "s", cwd=tmp_path / "one").code == 0  # the address is in study.json
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("one_word", [False, True])
 def test_a_password_is_not_kept(tmp_path: Path, fresh_schema: sa.URL, one_word: bool) -> None:
     secret = fresh_schema.set(password="geheim").update_query_dict({"sslpassword": "geheim", "sslmode": "disable"})
@@ -492,7 +514,7 @@ def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
     keep_plan(tmp_path, first, store=None, command="one")
     vanilla = {f: c for f, c in tiny(noise=0.1).items() if c.model == "vanilla"}
     keep_plan(tmp_path, vanilla, store=None, command="two")
-    held, store, command = read_plan(tmp_path)
+    held, store, command, _ = read_plan(tmp_path)
     assert (store, command) == (None, "two")
     assert held == {**{f: c for f, c in first.items() if c.model == "linear"}, **vanilla}
 
@@ -532,6 +554,123 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
         assert left == pytest.approx((products + others - 10) / 2 + 10)
 
 
+# --- Other revisions, other sources, other stores -----------------------------------------------------------------
+
+
+def compute(folder: Path, configs: dict, error: float = 10.0) -> None:
+    """Record a result for each of these runs that waits, as if it had been trained."""
+    with closing(Store.open(folder / "study.db")) as store:
+        store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
+        for run in store.claim("me", list(configs), limit=len(configs)):
+            store.finish("me", run.fingerprint, {"test_error": error, "seconds": 1.0}, [{"epoch": 1}], {})
+
+
+def raise_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("training", "study.plan", "study.status"):
+        monkeypatch.setattr(f"laddernet.{module}.REVISION", REVISION + 1)
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("table.*"))}
+
+
+@pytest.fixture
+def computed(tmp_path: Path) -> Path:
+    """The folder of a study of four runs that are finished and in the table."""
+    configs = tiny()
+    keep_plan(tmp_path, configs, store=None, command="laddernet study")
+    compute(tmp_path, configs)
+    assert "4 of 4 runs are finished" in laddernet("report", "--out", ".", cwd=tmp_path).out
+    return tmp_path
+
+
+def test_a_report_shows_the_runs_of_another_revision_and_says_so(
+    computed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_revision(monkeypatch)
+    shown = laddernet("report", "--out", ".", "--html", cwd=computed)
+    sentence = f"4 of 4 runs are of revision {REVISION} of the training program"
+    assert shown.code == 0
+    assert "4 of 4 runs are finished" in shown.out
+    assert {file for file in ("table.md", "table.tex", "report.html") if sentence in (computed / file).read_text()} == {
+        "table.md",
+        "table.tex",
+        "report.html",
+    }
+    assert [row["n"] for row in csv.DictReader(io.StringIO((computed / "table.csv").read_text()))] == ["2", "2"]
+    assert sentence in laddernet("study", "status", "--out", ".", cwd=computed).out.replace("\n", " ")
+
+
+def test_a_cell_is_of_one_revision_only(computed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raise_revision(monkeypatch)
+    held = read_plan(computed)
+    vanilla = {f: c for f, c in tiny().items() if c.model == "vanilla"}
+    assert not vanilla.keys() & held.configs.keys()
+    left = keep_plan(computed, vanilla, store=None, command="two")
+    assert {held.configs[fingerprint].model for fingerprint in left} == {"vanilla"}
+    assert len(left) == 2
+    now = read_plan(computed)
+    assert [now.configs[f].model for f, revision in now.revisions.items() if revision == REVISION] == ["linear"] * 2
+    assert {f for f, revision in now.revisions.items() if revision == REVISION + 1} == vanilla.keys()
+    compute(computed, vanilla, error=20.0)
+    shown = laddernet("report", "--out", ".", cwd=computed)
+    assert "4 of 4 runs are finished" in shown.out
+    assert f"2 of 4 runs are of revision {REVISION}" in (computed / "table.md").read_text()
+    assert not list(computed.glob("*.previous*"))
+
+
+def test_a_plan_of_the_first_format_is_read(computed: Path) -> None:
+    held = json.loads((computed / "study.json").read_text())
+    old = {"store": None, "command": "old", "runs": [run["config"] for run in held["runs"]]}
+    for config in old["runs"]:
+        del config["source"]
+    before = tables(computed)
+    (computed / "study.json").write_text(json.dumps(old))
+    assert laddernet("report", "--out", ".", cwd=computed).code == 0
+    assert tables(computed) == before
+
+
+def test_a_table_is_not_replaced_by_an_emptier_one_without_a_word(computed: Path) -> None:
+    before = tables(computed)
+    Store.open(computed / "other.db").close()
+    for number in ("", "-2"):
+        emptier = laddernet("report", "--out", ".", "--store", "other.db", cwd=computed)
+        assert emptier.code == 0
+        sentence = f"has 4 finished runs, the new one 0; the old files are kept as table.previous{number}.*, if"
+        assert sentence in emptier.err
+        kept = {
+            name.replace(f".previous{number}", ""): text
+            for name, text in tables(computed).items()
+            if f"previous{number}." in name
+        }
+        assert kept == before
+        again = laddernet("report", "--out", ".", "--store", "other.db", cwd=computed)
+        assert (again.code, again.err) == (0, "")
+        assert laddernet("report", "--out", ".", cwd=computed).err == ""
+        assert {name: tables(computed)[name] for name in before} == before
+    (computed / "study.db").unlink()
+    absent = laddernet("report", "--out", ".", cwd=computed)
+    assert absent.code == 2
+    assert {name: tables(computed)[name] for name in before} == before
+
+
+def test_the_runs_of_an_edited_combinator_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
+    plans = []
+    for formula in ("u", "z_tilde"):
+        (tmp_path / "mine.py").write_text(MINE.format(formula))
+        plans.append(tiny(models=(f"{tmp_path / 'mine.py'}:Mine",)))
+        left = keep_plan(tmp_path, plans[-1], store=None, command="one")
+    assert not plans[0].keys() & plans[1].keys()
+    assert left == list(plans[0])
+    assert read_plan(tmp_path).configs == plans[1]
+    # A worker that has not loaded the first has no way to train it now.
+    config = next(iter(plans[0].values()))
+    task = {"config": {**asdict(config), "source": "0" * 64}, "folder": str(tmp_path / "r"), "command": ["x"]}
+    ended = perform({**task, "checkpoint_every": 60.0}, lambda record: None)
+    assert ended["event"] == "failed"
+    assert "has changed since this run was configured" in ended["error"]
+
+
 # --- Bad input --------------------------------------------------------------------------------------------------
 
 
@@ -539,8 +678,10 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
     ("arguments", "sentence"),
     [
         (("study", "papr"), "There is no preset 'papr'; give one of demo"),
-        (("study", "--seeds", "0"), "A study of 0 seeds has no runs; give 1 or more."),
-        (("study", "--jobs", "0"), "--jobs is 0; it must be 1 or more."),
+        (("study", "--seeds", "0"), "seeds must be an integer from 1 to 10000, got 0."),
+        (("study", "--jobs", "0"), "--jobs must be an integer from 1 to 10000, got 0."),
+        (("study", "--seeds", "1000000000"), "seeds must be an integer from 1 to 10000, got 1000000000."),
+        (("study", "--checkpoint-every", "inf"), "--checkpoint-every must be a finite number of 0 or more, got inf."),
         (("study", "--recipe", "fast"), "There is no recipe 'fast'; give one of paper, quick, small."),
         (("study", "--labels", "ten"), "--labels has 'ten' where a whole number should be"),
         (("study", "--models", "vanila"), "vanilla"),
@@ -566,7 +707,19 @@ def test_a_foreign_store_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "notes.db").read_text() == "not a database"
 
 
-def test_a_damaged_plan_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "study.json").write_text("{}")
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{}",
+        b"[]",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"format": 3, "runs": [], "store": null, "command": ""}',
+        b'{"format": 2, "runs": [], "store": null, "command": ""}',
+        b'{"format": 2, "runs": [{"fingerprint": "f", "revision": 9, "config": {}}], "store": null, "command": ""}',
+    ],
+)
+def test_a_damaged_plan_is_refused(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "study.json").write_bytes(text)
     with pytest.raises(InputError, match="is not a plan of this version"):
         read_plan(tmp_path)

@@ -3,6 +3,7 @@ import io
 import json
 import math
 import os
+import re
 import string
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,6 +218,11 @@ IDENTIFIER = "every value is different, as in an identifier"
         ([str(7 + i) for i in range(30)], "c", IDENTIFIER),
         ([i * i for i in range(30)], "customer_id", IDENTIFIER),
         ([i * i for i in range(30)], "customerId", IDENTIFIER),
+        ([2**53 + i for i in range(30)], "c", IDENTIFIER),
+        (pd.array([None, *range(2**53, 2**53 + 30)], dtype="Int64"), "c", IDENTIFIER),
+        (pd.array([2**64 - 1 - i for i in range(30)], dtype="UInt64"), "c", IDENTIFIER),
+        (pd.array([None, *range(2**53, 2**53 + 30)], dtype="int64[pyarrow]"), "c", IDENTIFIER),
+        ([str(2**60 + i) for i in range(30)], "c", IDENTIFIER),
         (["5"] * 30, "c", "one value only"),
         (["", "NA"] * 15, "c", "empty"),
     ],
@@ -455,6 +462,60 @@ def test_a_model_made_in_python_warns_of_what_fit_prints(monkeypatch: pytest.Mon
     assert model.unlabeled == "-1"
 
 
+def whole_numbers_in(container: str, values: list[int | None], folder: Path) -> Table:
+    """A table whose target is these numbers, as it comes out of a file or a frame."""
+    frame = pd.DataFrame({"x": np.arange(len(values)) % 7})
+    unsigned = max(value for value in values if value is not None) >= 2**63
+    kind = f"{'u' if unsigned else ''}int64"
+    if container == "Arrow":
+        return Table.of(frame.assign(y=pd.array(values, dtype=f"{kind}[pyarrow]")))
+    frame["y"] = pd.Series(values, dtype=object if container == "object" else kind.replace("i", "I").replace("u", "U"))
+    if container == "CSV":
+        frame.to_csv(folder / "t.csv", index=False)
+        return open_table(folder / "t.csv")
+    if container == "Parquet":
+        frame.to_parquet(folder / "t.parquet")
+        return open_table(folder / "t.parquet")
+    return Table.of(frame)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    values=st.one_of(
+        st.lists(st.one_of(st.none(), st.integers(low, low + 2**64 - 1)), min_size=4, max_size=12)
+        for low in (-(2**63), 0)
+    ).filter(lambda values: len(set(values) - {None}) > 1)
+)
+@pytest.mark.parametrize("container", ["CSV", "Parquet", "object", "Int64", "Arrow"])
+def test_the_classes_of_a_table_are_its_whole_numbers_with_all_digits(container: str, values: list[int | None]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = read_rows(whole_numbers_in(container, values, Path(folder)), "y")
+    assert [int(name) for name in rows.classes] == sorted(set(values) - {None})  # type: ignore[type-var]
+    assert [None if code < 0 else int(rows.classes[code]) for code in rows.codes] == values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.float32([0.1, 0.7]), pd.array([0.1, 0.7], dtype="Float32"), np.array([0.1, 0.7]), np.float16([0.1, 0.7])],
+    ids=lambda values: str(values.dtype),
+)
+def test_a_label_of_any_float_is_written_as_people_write_it(values: Any) -> None:
+    frame = pd.DataFrame({"x": np.arange(20) % 7, "y": pd.Series(values).take([0, 1] * 10).reset_index(drop=True)})
+    assert read_rows(Table.of(frame), "y").classes == ("0.1", "0.7")
+    assert read_rows(Table.of(frame), "y", unlabeled=values[0] if len(values) > 2 else None).classes == ("0.1", "0.7")
+
+
+def test_suggestions_keep_all_digits_of_an_identifier(
+    tmp_path: Path, fitted: tuple[Path, Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = clinic(20, 0).assign(key=pd.array([None, *range(2**53 + 1, 2**53 + 20)], dtype="Int64"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr(read, "CELLS", 40)  # several parts, one of which has no missing key
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    found = suggest(model, open_table(tmp_path / "t.parquet"), count=20, keep=["key"]).frame["key"]
+    assert sorted(found.dropna()) == list(range(2**53 + 1, 2**53 + 20))
+
+
 # --- fit --------------------------------------------------------------------------------------------------------
 
 
@@ -544,6 +605,62 @@ def test_columns_of_a_parquet_file_are_copied_as_they_are(tmp_path: Path, fitted
     assert copied[1:] == [["9007199254740993", "0.1", "[1, 2]", "True"], ["", "", "[]", ""], ["1", "2.0", "", "False"]]
 
 
+FORMULAS = ["=HYPERLINK(0)", "+1-2", "-x", "@a", "\tb", "a;=b", "it's", "-1.5", "+49 30", 'say "-no"']
+
+
+@pytest.fixture(scope="session")
+def formulas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table of cells that a spreadsheet would compute, and a model whose classes are such."""
+    folder = tmp_path_factory.mktemp("formulas")
+    frame = clinic()
+    frame["result"] = frame["result"].map({"ill": "=ill()", "well": "-1"})
+    frame["=note"] = (FORMULAS * len(frame))[: len(frame)]
+    frame.to_csv(folder / "t.csv", index=False)
+    done = laddernet(*("fit", "t.csv", "--target", "result", "--drop", "=note", *OPTIONS, "--no-estimate"), cwd=folder)
+    assert (done.code, done.err) == (0, "")
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "suggest"])
+def test_no_cell_that_is_written_is_a_formula_and_all_are_read_as_they_were(
+    formulas: Path, tmp_path: Path, command: str
+) -> None:
+    more = ("--proba",) if command == "predict" else ("--count", "200")
+    options = ("t.safetensors", "t.csv", "--keep", "=note,age", "--out", tmp_path / "p.csv", *more)
+    assert laddernet(command, *options, cwd=formulas).code == 0
+    header, *rows = csv.reader(io.StringIO((tmp_path / "p.csv").read_text()))
+    written = {cell for row in (header, *rows) for cell in row}
+    assert {"'=note", "'=HYPERLINK(0)", "'=ill()", "a;'=b", "it's", "-1.5", "-1"} <= written
+    for cell in written:
+        with suppress(ValueError):
+            float(cell)
+            continue
+        assert not any(part.strip().startswith(tuple("=+-@")) for part in re.split('[,;"]', cell))
+    (again,) = open_table(tmp_path / "p.csv").parts(["=note", "class"])
+    assert set(again["=note"]) <= set(FORMULAS)
+    assert set(again["class"]) == {"=ill()", "-1"}
+
+    assert laddernet(command, *options, "--raw", cwd=formulas).code == 0
+    header, *rows = csv.reader(io.StringIO((tmp_path / "p.csv").read_text()))
+    assert {"=note", "=HYPERLINK(0)", "=ill()", "a;=b"} <= {cell for row in (header, *rows) for cell in row}
+
+
+@given(st.lists(st.text(alphabet="=+-@',;\"\t\n x1.", min_size=1), min_size=1))
+def test_a_spreadsheet_finds_no_formula_in_any_text_and_it_is_read_as_it_was(given_texts: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        with csv_writer(path) as out:
+            out.writerow(["first", "text"])
+            out.writerows(["x", text] for text in given_texts)
+        with path.open(newline="") as file:
+            written = [row[1] for row in list(csv.reader(file))[1:]]
+        for cell in written:
+            if not re.fullmatch(r"[+-]?(\d+[.,]?\d*|[.,]\d+)", cell):
+                assert not any(part.lstrip().startswith(tuple("=+-@")) for part in re.split('[,;"]', cell))
+        (part,) = open_table(path, delimiter=",").parts(["text"])
+        assert [text.lstrip(" ") for text in part["text"]] == [text.lstrip(" ") for text in given_texts]
+
+
 def test_no_rows_and_a_column_twice_are_one_sentence(fitted: tuple[Path, Finished]) -> None:
     model = TableModel.load(fitted[0] / "clinic.safetensors")
     with pytest.raises(ValueError, match="Found array with 0 sample"):
@@ -579,24 +696,57 @@ def test_the_estimate_is_what_cross_validation_by_hand_gives(fitted: tuple[Path,
     assert known is not None
     x = by_hand(clinic())
     codes = clinic()["result"].map({"ill": 0, "well": 1}).fillna(-1).to_numpy(int)
-    errors = []
+    wrong, judged = [], []
     for learn, judge in StratifiedKFold(3, shuffle=True, random_state=1).split(x[:60], codes[:60]):
         rows = np.concatenate([learn, np.arange(60, 240)])  # the rows that are judged by are not seen at all
         predicted = LadderClassifier(**NETWORK).fit(x[rows], codes[rows]).predict(x[judge])
-        errors.append(100 * np.mean(predicted != codes[judge]))
+        wrong.append(int(np.count_nonzero(predicted != codes[judge])))
+        judged.append(len(judge))
     assert (known.folds, known.labels) == (3, 40)
-    assert math.isclose(known.error, float(np.mean(errors)))
-    assert math.isclose(known.spread, float(np.std(errors)))
+    assert (known.wrong, known.judged) == (sum(wrong), 60)
+    assert math.isclose(known.error, 100 * sum(wrong) / 60)
+    assert math.isclose(known.spread, 100 * float(np.std(np.divide(wrong, judged))))
     assert math.isclose(known.majority_error, 100 * (1 - np.bincount(codes[:60]).max() / 60))
     assert known.half_labels in (20, 21)
 
 
 def test_what_more_labels_would_gain_is_only_told_where_it_shows() -> None:
-    clear = Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=12.0)
+    clear = Estimate(3, 100, 150, 12, spread=1.0, majority_error=50.0, half_labels=50, half_error=12.0)
     assert clear.sentences()[1] == "With half of the labels it is 12.0 %; with twice as many it would perhaps be 5.3 %."
-    unclear = Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=8.5)
+    unclear = Estimate(3, 100, 150, 12, spread=1.0, majority_error=50.0, half_labels=50, half_error=8.5)
     assert unclear.sentences()[1].endswith("no clear difference: what more labels would gain cannot be told.")
-    assert len(Estimate(2, 2, error=0.0, spread=0.0, majority_error=50.0).sentences()) == 1
+    by_few_rows = Estimate(3, 8, 12, 1, spread=0.0, majority_error=50.0, half_labels=4, half_error=16.7)
+    assert by_few_rows.sentences()[1].endswith("no clear difference: what more labels would gain cannot be told.")
+    assert len(Estimate(2, 2, 4, 0, spread=0.0, majority_error=50.0).sentences()) == 1
+
+
+@given(judged=st.integers(2, 500), data=st.data())
+def test_no_estimate_is_certain_however_equal_the_folds_are(judged: int, data: st.DataObject) -> None:
+    wrong = data.draw(st.integers(0, judged))
+    found = Estimate(3, judged, judged, wrong, spread=0.0, majority_error=50.0, half_labels=1, half_error=40.0)
+    about = found.about()
+    low, high = about["interval"]
+    assert low <= about["error"] <= high
+    assert high - low >= 0.5
+    assert high >= 100 * (1 - 0.05 ** (1 / judged)) - 1e-9
+    assert (low > 0) == (wrong > 0)
+    sentence, further = found.sentences()
+    assert "±" not in sentence
+    assert f"{about['error']:.1f} %, between {low:.1f} and {high:.1f} % with 90 % confidence" in sentence
+    assert f"({wrong:,} of {judged:,} labelled rows wrong in 3-fold cross-validation" in sentence
+    assert "perhaps be 0.0 %" not in further
+
+
+def test_an_estimate_of_an_older_file_has_the_counts_that_its_error_means(
+    tmp_path: Path, fitted: tuple[Path, Finished]
+) -> None:
+    arrays, about = modelfile.read(fitted[0] / "clinic.safetensors", "table")
+    about["estimate"] = {"folds": 3, "labels": 40, "error": 0.0, "spread": 0.0, "majority_error": 50.0}
+    modelfile.write(tmp_path / "old.safetensors", "table", arrays, about)
+    old = TableModel.load(tmp_path / "old.safetensors").estimate
+    assert old is not None
+    assert (old.judged, old.wrong) == (60, 0)
+    assert "between 0.0 and 4.9 % with 90 % confidence (0 of 60 labelled rows wrong" in old.sentences()[0]
 
 
 def test_there_is_no_estimate_where_labels_or_time_do_not_allow_one(
@@ -710,6 +860,7 @@ def test_what_was_there_stays_if_the_table_turns_out_bad_at_its_end(
     assert sorted(os.listdir(tmp_path)) == ["new.csv", "p.csv"]
 
 
+@pytest.mark.process
 def test_a_pipe_goes_in_and_out_and_may_be_closed_early(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     model = fitted[0] / "clinic.safetensors"
     text = clinic(10_000, seed=4).to_csv(index=False)
@@ -727,6 +878,7 @@ def test_a_pipe_goes_in_and_out_and_may_be_closed_early(tmp_path: Path, fitted: 
     assert running.wait() == 1
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     clinic(5).to_csv(tmp_path / "new.csv", index=False)
@@ -987,6 +1139,7 @@ def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:
         open_table(tmp_path / "t.parquet")
 
 
+@pytest.mark.process
 def test_a_terminal_that_knows_only_ascii_will_do(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     clinic(20).to_csv(tmp_path / "new.csv", index=False)
     command = [sys.executable, "-m", "laddernet", "predict", str(fitted[0] / "clinic.safetensors"), "new.csv"]

@@ -32,6 +32,7 @@ from laddernet.study import worker
 from laddernet.study.driver import drive
 from laddernet.study.executors import Event, Task
 from laddernet.study.store import Run, Store
+from laddernet.training import REVISION
 from laddernet.tune.outcome import Outcome, Tried, outcomes
 from laddernet.tune.page import page
 from laddernet.tune.search import Search, key, more, open_storage
@@ -292,6 +293,27 @@ def test_a_random_search_tries_the_same_however_many_slots_there_are(tmp_path: P
     assert tried[0] == tried[1]
 
 
+def test_another_revision_is_another_search_and_the_first_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = search(store, sampler="random", trials=1)
+    assert search(store, sampler="random", trials=1).plan.name == first.plan.name
+    monkeypatch.setattr("laddernet.tune.search.REVISION", REVISION + 1)
+    second = search(store, sampler="random", trials=1)
+    assert second.plan.name != first.plan.name
+    found = outcomes(open_storage(store))
+    assert [outcome.about["revision"] for outcome in found] == [REVISION, REVISION + 1]
+
+
+def test_an_edited_combinator_is_another_search_and_stops_the_one_under_way(store: Store, tmp_path: Path) -> None:
+    text = "from laddernet.combinators import Linear\n\n\nclass Mine(Linear):\n    number = {}\n"
+    (tmp_path / "mine.py").write_text(text.format(1))
+    model = f"{tmp_path / 'mine.py'}:Mine"
+    first = search(store, model, Spaces().of(model), sampler="random", trials=1)
+    (tmp_path / "mine.py").write_text(text.format(2))
+    with pytest.raises(InputError, match="has changed since this search began"):
+        first.ask()
+    assert search(store, model, Spaces().of(model), sampler="random", trials=1).plan.name != first.plan.name
+
+
 def test_a_grid_search_tries_every_point_once(store: Store) -> None:
     which = search(store, "baseline-noise", sampler="grid", trials=None, draws=1)
     go(store, which)
@@ -397,6 +419,7 @@ def test_a_trial_goes_on_wherever_its_process_was_killed(tmp_path: Path) -> None
     assert store.counts()["done"] == undisturbed.counts()["done"] == 6
 
 
+@pytest.mark.process
 def test_two_processes_share_a_search_in_postgresql(fresh_schema: sa.URL) -> None:
     address = fresh_schema.render_as_string(hide_password=False)
     stores = [Store.open(address) for _ in range(2)]
@@ -463,6 +486,7 @@ def done_in(database: Path) -> dict[str, Run]:
         return {run.fingerprint: run for run in store.runs(status="done")}
 
 
+@pytest.mark.process
 def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Path) -> None:
     arguments = ("vanilla", *TINY, "--epochs", "30", "--trials", "3", "--sampler", "random", "--jobs", "1")
     undisturbed = tmp_path / "undisturbed"
@@ -486,6 +510,7 @@ def test_a_search_killed_with_sigkill_goes_on_with_the_same_trials(tmp_path: Pat
     assert store.counts()["running"] == store.counts()["waiting"] == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_store_lives_beside_optunas_tables_in_either_order(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -604,16 +629,16 @@ def test_a_bad_space_is_one_sentence(tmp_path: Path, text: str, sentence: str) -
         ((), "Name the models to tune"),
         (("vanila",), "did you mean 'vanilla'"),
         (("vanilla", "--sampler", "best"), "There is no sampler 'best'; give one of tpe, random, grid."),
-        (("vanilla", "--trials", "0"), "--trials is 0; it must be 1 or more."),
-        (("vanilla", "--draws", "0"), "--draws is 0; it must be 1 or more."),
-        (("vanilla", "--jobs", "0"), "--jobs is 0; it must be 1 or more."),
+        (("vanilla", "--trials", "0"), "trials must be an integer from 1 to 1000000, got 0."),
+        (("vanilla", "--draws", "0"), "draws must be an integer from 1 to 1000, got 0."),
+        (("vanilla", "--jobs", "0"), "--jobs must be an integer from 1 to 10000, got 0."),
         (("vanilla", "--executor", "moon"), "There is no executor 'moon'"),
-        (("vanilla", "--validation", "0"), "0 validation rows has nothing to go by"),
+        (("vanilla", "--validation", "0"), "validation must be an integer of 1 or more, got 0."),
         (("vanilla", "--labels", "10,20"), "a search is for one number of labels"),
         (("vanilla", "--labels", "x"), "--labels has 'x'"),
-        (("vanilla", "--seed", "-1"), "--seed is -1; it must be 0 or more."),
+        (("vanilla", "--seed", "-1"), "seed must be an integer from 0 to 4294967295, got -1."),
         (("vanilla", "--also", "luck"), "--also has 'luck'"),
-        (("vanilla", "--epochs", "0"), "The number of epochs is 0"),
+        (("vanilla", "--epochs", "0"), "epochs must be an integer from 1 to 1000000, got 0."),
         (("vanilla", "--space", "nowhere.toml"), "Cannot read nowhere.toml"),
         (("vanilla", "--store", "postgresql://nobody@127.0.0.1:1/x"), "Cannot use the store postgresql://nobody@127.0"),
         (("report",), "holds no search; name the --out of a search"),

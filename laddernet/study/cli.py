@@ -14,12 +14,13 @@ import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from laddernet import checks
 from laddernet.data import load
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.machine import cores
 from laddernet.models import find
-from laddernet.options import whole_number, whole_numbers
+from laddernet.options import say, show, whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.executors import Executor, LocalExecutor
@@ -83,6 +84,7 @@ def study(
     if what == "status":
         _show_status(out_folder, store_name)
         return
+    checks.number("--checkpoint-every", checkpoint_every)
     asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
@@ -126,7 +128,10 @@ def study(
 
     public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
     hidden_command = without_passwords(command, store_name)
-    keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
+    left = keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
+    if replaced := sum(run.status == "done" for run in store.runs(left)):
+        why = "their cells are now computed with other settings, data or code"
+        say(f"{replaced} finished runs leave the table: {why}; they stay in {store.name}.")
     try:
         with _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
             drive(
@@ -140,7 +145,7 @@ def study(
             )
     except KeyboardInterrupt:
         again = shlex.join(hidden_command)
-        print(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}", file=sys.stderr)
+        say(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}")
         sys.stderr.flush()
         os._exit(130)
     failed = write_report(folder, store, _out, html=True)
@@ -171,8 +176,8 @@ def choose_executor(
     dry_run: bool = False,
 ) -> Executor:
     """The executor of this name, for a study in ``folder``; if it is Ray, connected to the cluster."""
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs is {jobs}; it must be 1 or more.")
+    if jobs is not None:
+        checks.integer("--jobs", jobs, most=10_000)
     if name == "ray":
         cpus = 1 if cpus is None else cpus
         return RayExecutor(folder, address, jobs=jobs, cpus=cpus, gpus=gpus or 0, storage=storage, dry_run=dry_run)
@@ -216,7 +221,7 @@ def _asked(
 def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder: Path) -> None:
     runs, done, failures = len(status.configs), status.count("done"), status.count("failed")
     counts = ", ".join(map(str, asked.labels))
-    print(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
+    show(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
     failed = f", {failures} failed" if failures else ""
     left = "nothing left to run"
     if done + failures < runs:
@@ -225,7 +230,7 @@ def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder:
 
 
 def _open(folder: Path, store_name: str | None) -> Store:
-    _, named, _ = read_plan(folder)
+    named = read_plan(folder).store
     return Store.open(store_name or named or folder / "study.db", create=False)
 
 
@@ -233,7 +238,8 @@ def _show_status(folder: Path | None, store_name: str | None) -> None:
     if folder is None:
         raise InputError("--out is missing; name the study's folder.")
     with closing(_open(folder, store_name)) as store:
-        _out.print(Status.of(store, read_plan(folder)[0]).shown())
+        held = read_plan(folder)
+        _out.print(Status.of(store, held.configs, held.revisions).shown())
 
 
 @contextmanager

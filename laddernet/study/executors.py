@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from laddernet.files import open_unlinked, writing
+from laddernet.machine import cores
 
 Event = dict[str, Any]
 
@@ -131,14 +132,18 @@ class LocalExecutor:
         self.slots = jobs
         self._log = log
         self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self._environment = environment(jobs)
+        if cores() < len(self._cores):  # a quota is of no particular cores: it limits the number of XLA's threads
+            self._cores = []
+            self._environment["PJRT_NPROC"] = str(max(1, cores() // jobs))
         self._workers: dict[int, Child] = {}
         self._heard: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
 
     def start(self, slot: int, task: Task) -> None:
         if slot not in self._workers:
-            cores = ",".join(map(str, self._cores[slot :: self.slots])) if len(self._cores) >= self.slots else ""
-            module = ["laddernet.study.worker", cores]
-            self._workers[slot] = Child(module, self._log, self._heard, environment(self.slots))
+            share = ",".join(map(str, self._cores[slot :: self.slots])) if len(self._cores) >= self.slots else ""
+            module = ["laddernet.study.worker", share]
+            self._workers[slot] = Child(module, self._log, self._heard, self._environment)
         self._heard.put((self._workers[slot], {"event": "begun"}))
         self._workers[slot].write(asdict(task))
 

@@ -136,6 +136,7 @@ def _study(study: PageData) -> dict[str, Any]:
             for row in study.table.rows
         ],
         "spearman": [asdict(rank) for rank in study.table.spearman],
+        "remarks": study.table.remarks,
         "runs": runs,
         "configs": configs.values,
         "environments": environments.values,
@@ -179,21 +180,42 @@ def _curves(runs: Iterable[RunData]) -> dict[str, Any]:
     axes = _Distinct()
     curves = []
     for run in runs:
-        quantities = dict.fromkeys(name for record in run.history for name in record if name != "epoch")
-        curves.append({name: _curve(run.history, name, axes) for name in quantities})
+        curves.append({name: _curve(run.history, name, axes) for name in _quantities(run.history)})
     return {"axes": axes.values, "runs": curves}
 
 
 def _curve(history: Sequence[Mapping[str, Any]], quantity: str, axes: _Distinct) -> list[Any]:
-    """Values to four digits, thinned evenly to as many as a screen can show; the first and the last stay.
-
+    """
     >>> _curve([{"epoch": 1, "cost": 2.34567}, {"epoch": 2}], "cost", _Distinct())
     [0, [2.346]]
     """
+    kept = _points(history, quantity)
+    return [axes.place(list(kept)), list(kept.values())]
+
+
+def _points(history: Sequence[Mapping[str, Any]], quantity: str) -> dict[int, float]:
+    """Values by epoch, to four digits, thinned evenly to as many as a screen can show; the first and the last stay."""
     known = [(record["epoch"], record[quantity]) for record in history if _is_number(record.get(quantity))]
     step = max(1.0, (len(known) - 1) / (_POINTS - 1))
     kept = [known[round(place * step)] for place in range(min(len(known), _POINTS))]
-    return [axes.place([epoch for epoch, _ in kept]), [_short(value) for _, value in kept]]
+    return {epoch: _short(value) for epoch, value in kept}
+
+
+def thinned(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records of a run reduced to what the page shows of them; thinning them again changes nothing.
+
+    >>> thinned([{"epoch": 1, "cost": 2.34567}, {"epoch": 2, "cost": 1.0}])
+    [{'epoch': 1, 'cost': 2.346}, {'epoch': 2, 'cost': 1}]
+    """
+    points = {name: _points(history, name) for name in _quantities(history)}
+    epochs = sorted({epoch for kept in points.values() for epoch in kept})
+    return [
+        {"epoch": epoch, **{name: kept[epoch] for name, kept in points.items() if epoch in kept}} for epoch in epochs
+    ]
+
+
+def _quantities(history: Iterable[Mapping[str, Any]]) -> dict[str, None]:
+    return dict.fromkeys(name for record in history for name in record if name != "epoch")
 
 
 def _is_number(value: Any) -> bool:

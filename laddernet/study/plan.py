@@ -3,15 +3,16 @@
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from laddernet import checks
 from laddernet.data import Dataset
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic
 from laddernet.models import MODELS
 from laddernet.settings import configure
 from laddernet.study.tables import Key
-from laddernet.training import Config
+from laddernet.training import REVISION, Config
 
 Labels = int | Literal["all"]
 
@@ -50,8 +51,7 @@ def plan(dataset: Dataset, what: Preset, **settings: Any) -> dict[str, Config]:
 
     ``settings`` are those of :func:`laddernet.settings.configure` that hold for all.
     """
-    if what.seeds < 1:
-        raise InputError(f"A study of {what.seeds} seeds has no runs; give 1 or more.")
+    checks.integer("seeds", what.seeds, most=10_000)
     configs = [
         configure(dataset, labels=labels, model=model, recipe=what.recipe, epochs=what.epochs, seed=seed, **settings)
         for labels in what.labels
@@ -75,39 +75,70 @@ def shape(config: Config) -> tuple[Any, ...]:
 # --- What a study's folder keeps --------------------------------------------------------------------------------
 
 _FILE = "study.json"
+_FORMAT = 2  # 1, which the file does not name: configurations alone
 
 
-def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> None:
-    """Write what the folder's study consists of, now that these runs belong to it.
+class Plan(NamedTuple):
+    """What a study's folder keeps."""
+
+    configs: dict[str, Config]  # by fingerprint
+    store: str | None  # its address, if it is not in the folder
+    command: str  # the last
+    revisions: dict[str, int]  # of the training program that each run is for, by fingerprint
+
+
+def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> list[str]:
+    """Write what the folder's study consists of, now that these runs belong to it; return those that no longer do.
 
     Runs of an earlier command stay, so that models and seeds can be added; but not those of other data, nor of a cell
-    that is now to be computed with other settings, for a table must not mix them.
+    that is now to be computed with other settings or by another revision, for a table must not mix them.
     """
-    earlier = read_plan(folder)[0] if (folder / _FILE).exists() else {}
+    earlier, _, _, revisions = read_plan(folder) if (folder / _FILE).exists() else Plan({}, None, "", {})
     data = {config.data for config in configs.values()}
-    settings = {cell(config): replace(config, seed=0) for config in configs.values()}
-    kept = {
-        fingerprint: config
-        for fingerprint, config in earlier.items()
-        if config.data in data and settings.get(cell(config), replace(config, seed=0)) == replace(config, seed=0)
-    }
-    runs = [asdict(config) for config in {**kept, **configs}.values()]
-    held = {"store": store, "command": command, "runs": runs}
+    settings = {cell(config): (REVISION, replace(config, seed=0)) for config in configs.values()}
+    kept = {}
+    for fingerprint, config in earlier.items():
+        how = revisions[fingerprint], replace(config, seed=0)
+        if config.data in data and settings.get(cell(config), how) == how:
+            kept[fingerprint] = config
+    runs = [
+        {"fingerprint": fingerprint, "revision": revisions.get(fingerprint, REVISION), "config": asdict(config)}
+        for fingerprint, config in {**kept, **configs}.items()
+    ]
+    held = {"format": _FORMAT, "store": store, "command": command, "runs": runs}
     write_atomic(folder / _FILE, (json.dumps(held, indent=1, ensure_ascii=False) + "\n").encode())
+    return [fingerprint for fingerprint in earlier if fingerprint not in kept and fingerprint not in configs]
 
 
-def read_plan(folder: Path) -> tuple[dict[str, Config], str | None, str]:
-    """The runs of the study in this folder, by fingerprint; its store's address if it has one; its last command."""
+def read_plan(folder: Path) -> Plan:
+    """The plan of the study in this folder.
+
+    A run's fingerprint is the one that the plan keeps: after a change of the training program, the same configuration
+    has another.
+    """
     path = folder / _FILE
     if not path.exists():
         raise InputError(f"{folder} holds no study; name the --out of a study.")
     with reading(path):
-        text = path.read_text("utf-8")
+        content = path.read_bytes()
     try:
-        held = json.loads(text)
-        configs = [Config.from_json(values) for values in held["runs"]]
-        return {config.fingerprint: config for config in configs}, held["store"], held["command"]
-    except (ValueError, KeyError, TypeError) as error:
+        held = json.loads(content)
+        if held.get("format", 1) not in (1, _FORMAT):
+            raise ValueError(f"its format is {held['format']!r}")
+        configs: dict[str, Config] = {}
+        revisions: dict[str, int] = {}
+        for run in held["runs"]:
+            config = Config.from_json(run["config"] if "format" in held else run)
+            revision = run["revision"] if "format" in held else REVISION
+            fingerprint = config.fingerprint if revision == REVISION else run["fingerprint"]
+            if "format" in held and (run["fingerprint"] != fingerprint or type(fingerprint) is not str):
+                raise ValueError(f"the fingerprint {run['fingerprint']!r} is not that of its configuration")
+            configs[fingerprint], revisions[fingerprint] = config, revision
+        if not configs:
+            raise ValueError("it has no runs")
+        return Plan(configs, held["store"], held["command"], revisions)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"{path} is not a plan of this version of laddernet ({error}); choose another --out."
+            f"{path} is not a plan of this version of laddernet ({reason}); choose another --out."
         ) from error

@@ -1,8 +1,8 @@
 """What a study comes to: the table in the terminal and in files, and the page."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import jax
@@ -10,8 +10,9 @@ from rich.console import Console
 
 from laddernet.data import Dataset, load
 from laddernet.errors import InputError
-from laddernet.files import write_atomic
+from laddernet.files import write_atomic, writing
 from laddernet.machine import cores
+from laddernet.options import say, visible
 from laddernet.run import default_folder, load_run
 from laddernet.study import tables
 from laddernet.study.page import PageData, Pictures, RunData, page
@@ -19,13 +20,14 @@ from laddernet.study.pictures import combinator_surfaces, denoising
 from laddernet.study.plan import cell, read_plan
 from laddernet.study.status import Status
 from laddernet.study.store import Run, Store
+from laddernet.study.tables import finished_runs
 from laddernet.training import Config
 
 
 def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:
     """Print the table and write it as files, the page too if asked for; return how many runs failed."""
-    configs, _, command = read_plan(folder)
-    status = Status.of(store, configs, history=html)
+    configs, _, command, revisions = read_plan(folder)
+    status = Status.of(store, configs, revisions, history=html)
     table = status.table()
     written = {
         "table.md": tables.to_markdown(table),
@@ -34,15 +36,46 @@ def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int
     }
     if html:
         written["report.html"] = page(_page_data(folder, status, table, command))
+    _keep_fuller(folder, list(written), status.count("done"))
     for name, text in written.items():
         write_atomic(folder / name, text.encode())
     out.print(tables.to_rich(table))
-    out.print(f"Written to {folder}: {', '.join(written)}", highlight=False, markup=False, soft_wrap=True)
+    out.print(visible(f"Written to {folder}: {', '.join(written)}"), highlight=False, markup=False, soft_wrap=True)
     for run in status.runs:
         if run.status == "failed":
             config = configs[run.fingerprint]
-            print(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}", file=sys.stderr)
+            say(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}")
     return status.count("failed")
+
+
+def _keep_fuller(folder: Path, names: list[str], finished: int) -> None:
+    """Rename the files that would be replaced, if the table there has more finished runs than the new one."""
+    try:
+        before = finished_runs((folder / "table.csv").read_text("utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        before = None  # it is not ours, or damaged
+    if before is not None and before <= finished:
+        return
+    places = (f"previous-{number}" if number > 1 else "previous" for number in count(1))
+    place = next(place for place in places if not any((folder / _named(name, place)).exists() for name in names))
+    with writing(folder):
+        for name in names:
+            if (folder / name).exists():
+                (folder / name).rename(folder / _named(name, place))
+    held = "cannot be read" if before is None else f"has {before} finished runs, the new one {finished}"
+    advice = "if that is not as it should be, check --store"
+    say(f"The table in {folder} {held}; the old files are kept as table.{place}.*, {advice}.")
+
+
+def _named(name: str, place: str) -> str:
+    """
+    >>> _named("table.md", "previous")
+    'table.previous.md'
+    """
+    stem, _, suffix = name.partition(".")
+    return f"{stem}.{place}.{suffix}"
 
 
 def _page_data(folder: Path, status: Status, table: tables.Table, command: str) -> PageData:

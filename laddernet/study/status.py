@@ -2,8 +2,9 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ from laddernet.machine import cores
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
 from laddernet.study.tables import Result, Table, tabulate
-from laddernet.training import Config
+from laddernet.training import REVISION, Config
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,17 @@ class Status:
 
     configs: Mapping[str, Config]
     runs: list[Run]
+    revisions: Mapping[str, int] = field(default_factory=dict)  # of the training program, where it is not this one
 
     @classmethod
-    def of(cls, store: Store, configs: Mapping[str, Config], *, history: bool = False) -> "Status":
+    def of(
+        cls,
+        store: Store,
+        configs: Mapping[str, Config],
+        revisions: Mapping[str, int] | None = None,
+        *,
+        history: bool = False,
+    ) -> "Status":
         """Read the runs, and check what is computed with: a store may be damaged."""
         runs = store.runs(list(configs), history=history)
         for run in runs:
@@ -34,7 +43,17 @@ class Status:
                 raise store.damaged(run, "result")
             if not all(isinstance(record.get("epoch"), int) for record in run.history or ()):
                 raise store.damaged(run, "history")
-        return cls(configs, runs)
+        return cls(configs, runs, revisions or {})
+
+    def remarks(self) -> tuple[str, ...]:
+        """A sentence for each other revision of the training program that runs are of."""
+        found = Counter(self.revisions.get(fingerprint, REVISION) for fingerprint in self.configs)
+        return tuple(
+            f"{found[revision]} of {len(self.configs)} runs are of revision {revision} of the training program, which "
+            f"may compute other values than this version's revision {REVISION}."
+            for revision in sorted(found)
+            if revision != REVISION
+        )
 
     def count(self, status: str) -> int:
         """How many runs are in this state; those that the store has not heard of are waiting."""
@@ -54,7 +73,8 @@ class Status:
                 failed[cell(config)] += 1
             elif run.status == "done" and run.result:
                 results.append(Result(config.model, config.labels, config.seed, run.result["test_error"]))
-        return tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
+        table = tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
+        return replace(table, remarks=self.remarks())
 
     def seconds_left(self, slots: int = 0) -> float | None:
         """How long the rest will take, by how long runs took or will take at their speed; None if nothing tells."""
@@ -91,6 +111,7 @@ class Status:
             if any(values):
                 cells.add_row(Text(row.model), *values)
         parts.append(cells)
+        parts += map(Text, self.remarks())
         parts += [
             Text(f"failed: {c.model}, {c.labels} labels, seed {c.seed}: {run.error}", style="red")
             for run in self.runs

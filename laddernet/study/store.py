@@ -152,6 +152,24 @@ class Store:
                 connection.execute(sa.insert(_runs), rows)
         return new
 
+    def add_finished(self, runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Record runs that were finished elsewhere; return the fingerprints of those that were not done here.
+
+        A run is given by its ``config``, ``result``, ``history`` and ``environment``. One that is done here stays as it
+        is; one that a driver holds is done now, and the driver's own end of it is not recorded.
+        """
+        self.add({fingerprint: run["config"] for fingerprint, run in runs.items()})
+        with self._begin() as connection:
+            open_ = sa.and_(_runs.c.status != "done", self._among(list(runs)))
+            new = list(connection.scalars(sa.select(_runs.c.fingerprint).where(open_).with_for_update()))
+            ended = {"status": "done", "owner": None, "lease": None, "error": None, "finished": self._now(connection)}
+            for fingerprint in sorted(new):
+                values = {name: runs[fingerprint][name] for name in ("result", "history", "environment")}
+                # Without a start there is no duration, from which the time left is estimated.
+                change = sa.update(_runs).where(_runs.c.fingerprint == fingerprint)
+                connection.execute(change.values(started=None, **ended, **values))
+        return new
+
     def claim(self, owner: str, fingerprints: Collection[str] | None = None, limit: int = 1) -> list[Run]:
         """Take up to ``limit`` waiting runs, of these or of all, in the order in which they were added.
 

@@ -20,7 +20,6 @@ run, a test of two groups without spread) is absent: `None` here, empty in CSV, 
 import csv
 import io
 import math
-import re
 import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -35,6 +34,8 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 from scipy import stats
+
+from laddernet.spreadsheet import quoted
 
 Key = tuple[str, int]  # a model's id and a number of labels
 
@@ -134,6 +135,7 @@ class Table:
     labels: tuple[int, ...]
     rows: tuple[Row, ...]
     spearman: tuple[Spearman, ...]  # for the numbers of labels that the paper has
+    remarks: tuple[str, ...] = ()  # sentences on the runs, for all renderings but CSV
 
 
 def _published() -> dict[Key, tuple[float, float]]:
@@ -279,7 +281,7 @@ def _notes(table: Table) -> list[str]:
     cells = [cell for row in table.rows for cell in row.cells]
     done, wanted, failed = (sum(getattr(cell, what) for cell in cells) for what in ("n", "wanted", "failed"))
     sizes = " or ".join(map(str, sorted({cell.n for cell in cells if cell.complete})))
-    notes = [f"{done} of {wanted} runs are finished, {failed} failed."]
+    notes = [f"{done} of {wanted} runs are finished, {failed} failed.", *table.remarks]
     if sizes:
         notes.append(f"Complete cells have n = {sizes} runs, the best of each column in bold.")
     if any(cell.n < cell.wanted for cell in cells):
@@ -436,8 +438,13 @@ def to_csv(table: Table) -> str:
     return text.getvalue()
 
 
-# Also after what separates cells: where the comma is a decimal point, a spreadsheet splits at the semicolon.
-_FORMULA = re.compile(r'(^|[,;"])(\s*[=+@＝＋－＠-]|[\t\r\n\0])')
+def finished_runs(text: str) -> int:
+    """How many finished runs the table of a CSV text holds.
+
+    >>> finished_runs(to_csv(tabulate([Result("vanilla", 100, 1, 2.0)], data="mnist")))
+    1
+    """
+    return sum(int(line["n"]) for line in csv.DictReader(io.StringIO(text)))
 
 
 def _csv(name: str) -> str:
@@ -445,7 +452,7 @@ def _csv(name: str) -> str:
     >>> _csv("=1+1"), _csv("gate.py:Gate")
     ("'=1+1", 'gate.py:Gate')
     """
-    return _plain(_FORMULA.sub(r"\1'\2", name))
+    return _plain(quoted(name))
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------------

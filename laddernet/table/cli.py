@@ -34,7 +34,7 @@ from laddernet.curve import (
 from laddernet.errors import InputError
 from laddernet.files import sha256
 from laddernet.options import say, show, visible, visible_json, whole_numbers
-from laddernet.table.columns import decoded
+from laddernet.table.columns import decoded, values_of
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
 from laddernet.table.suggest import suggest as suggested
@@ -50,6 +50,9 @@ _SHOWN = 30  # classes that are listed
 ModelFile = Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The CSV file to write; '-' is standard output.")]
 Keep = Annotated[str, typer.Option(help="Columns to copy, as in id,name.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Write cells as they are; otherwise a ' stands before what looks like a formula.")
+]
 Delimiter = Annotated[
     str | None, typer.Option(help="What stands between the cells of a CSV file. [default: found out]")
 ]
@@ -135,6 +138,7 @@ def predict(
     out: OutFile = Path("-"),
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     keep: Keep = "",
+    raw: Raw = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
@@ -147,7 +151,7 @@ def predict(
     added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
     unread: Counter[str] = Counter()
     count = 0
-    with _stoppable(f"Stopped; {out} is as it was."), csv_writer(out) as writer:
+    with _stoppable(f"Stopped; {out} is as it was."), csv_writer(out, raw=raw) as writer:
         writer.writerow(_header([], copied, added))
         for part in trained.parts(table, copied):
             p = trained.classifier.predict_proba(trained.features(part, unread))
@@ -175,6 +179,7 @@ def suggest(
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many rows to suggest, up to 1000.")] = 20,
     out: OutFile = Path("-"),
     keep: Keep = "",
+    raw: Raw = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
@@ -186,7 +191,7 @@ def suggest(
     _check(trained, table, copied + ([] if target is None else [target]))
     if target is None and trained.target in table.columns:
         target = trained.target
-    with _stoppable("Stopped; nothing was written."), csv_writer(out) as writer:
+    with _stoppable("Stopped; nothing was written."), csv_writer(out, raw=raw) as writer:
         found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied)
         if not found.total:
             advice = "give one with rows"
@@ -261,6 +266,8 @@ def curve(
                 on_fit=lambda number, total: told(f"Training, {number}/{total}"),
                 on_point=lambda point: _print_point(point, repeats, model, first=next(heads, False)),
             )
+        if any("(" in point.shown(alone) for point in points for alone in (False, True)):
+            print("In brackets: the 90 % interval, where all draws gave the same error.")
         print(forecast(points))
         if out is not None:
             save_picture(plot_label_curve(points, title=data.name), out)
@@ -376,8 +383,10 @@ def _print_point(point: Point, repeats: int, model: str, *, first: bool) -> None
         )
         print("beside logistic regression, which learns from the labelled rows alone:")
         print(f"labels a class     labels  {model:>{width}}  labels alone")
-    errors = [f"{mean:.1f} ± {doubt:.1f} %" for mean, doubt in (point.summary(), point.summary(alone=True))]
-    print(f"{point.per_class:14,}  {point.labels:9,}  {errors[0]:>{width}}  {errors[1]:>12}", flush=True)
+    print(
+        f"{point.per_class:14,}  {point.labels:9,}  {point.shown():>{width}}  {point.shown(alone=True):>12}",
+        flush=True,
+    )
 
 
 def _refuse_stdin(command: str, data: Path) -> None:
@@ -432,17 +441,17 @@ def _header(before: list[str], copied: list[str], after: list[str]) -> list[str]
 
 def _cells(column: Any) -> list[Any]:
     """A column as it was given; nothing where nothing was."""
-    if column.dtype == np.float32:  # which has fewer digits than Python's numbers
-        return ["" if np.isnan(value) else str(value) for value in column.to_numpy()]
-    values = column.to_numpy(object, na_value=None)
     return [
-        None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value) for value in values
+        None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value)
+        for value in values_of(column)
     ]
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return decoded(value)
+    if isinstance(value, np.floating):  # str, for a float32 has fewer digits than Python's numbers
+        return str(value)
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _DATES = (_ISO, *(day + time for time in _TIMES for day in _DAYS))
 _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
+_LONG = re.compile(r"[+-]?[1-9]\d{15,29}", re.ASCII)  # a float may not hold it
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
@@ -59,8 +61,20 @@ def texts(cells: pd.Series) -> np.ndarray:
     (['1', '2.5', ''], ['a', '', 'True'])
     """
     out = np.empty(len(cells), object)
-    out[:] = [text_of(cell) for cell in cells.to_numpy(object, na_value=None)]
+    out[:] = [text_of(cell) for cell in values_of(cells)]
     return out
+
+
+def values_of(cells: pd.Series) -> list[Any]:
+    """Cells as values that keep all digits, and no more digits than they have; None where one is missing.
+
+    >>> values_of(pd.Series([2**53 + 1, None], dtype="Int64")), str(values_of(pd.Series([0.1], dtype="f4"))[0])
+    ([9007199254740993, None], '0.1')
+    """
+    kept = getattr(cells.dtype, "numpy_dtype", cells.dtype)  # which pandas' and Arrow's types stand for
+    if kept in (np.float16, np.float32):  # Python's floats would show digits that these do not have
+        return [None if np.isnan(value) else value for value in cells.to_numpy(kept, na_value=np.nan)]
+    return list(cells.to_numpy(object, na_value=None))
 
 
 def text_of(cell: Any) -> str:
@@ -77,9 +91,11 @@ def text_of(cell: Any) -> str:
     if cell is None or cell is pd.NaT:
         return ""
     if isinstance(cell, float | np.floating):
-        return "" if math.isnan(cell) else str(int(cell)) if float(cell).is_integer() else str(float(cell))
+        return "" if math.isnan(cell) else str(int(cell)) if float(cell).is_integer() else str(cell)
     if isinstance(cell, date):  # or a date with a time
         return cell.isoformat()
+    if isinstance(cell, Decimal) and cell.is_nan():
+        return ""
     return str(cell).strip()
 
 
@@ -124,6 +140,11 @@ def _number(text: str, form: str = _POINT) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def _exact(text: str, form: str) -> float:
+    """As `_number`, but a long whole number stays whole, with all its digits."""
+    return int(text) if _LONG.fullmatch(text) else _number(text, form)
 
 
 def truths(cells: pd.Series) -> np.ndarray:
@@ -219,12 +240,14 @@ class Survey:
         """Take in the next rows."""
         self.rows += len(cells)
         if cells.dtype.kind in "iuf":
-            values, times = np.unique(numbers(cells), return_counts=True)
-            values, times = values[~np.isnan(values)], times[~np.isnan(values)]
-            self._add_values(values.tolist(), int(times.sum()))
+            whole = cells.dtype.kind != "f"  # as floats, long whole numbers that differ would be one number
+            given = cells.dropna().to_numpy(f"{cells.dtype.kind}8") if whole else numbers(cells)
+            given = given[~np.isnan(given)]
+            values = np.unique(given).tolist()
+            self._add_values(values, len(given))
             self._add_numbers(values)
             self.truth = False
-            self.numeric.update(dict.fromkeys((_POINT, _GROUPS, _COMMA), int(times.sum())))
+            self.numeric.update(dict.fromkeys((_POINT, _GROUPS, _COMMA), len(given)))
             return
         found = Counter(texts(cells))
         found.pop("", None)
@@ -233,13 +256,13 @@ class Survey:
         self._add_values(found, found.total())
         self.truth = self.truth and all(text.lower() in _TRUTH for text in found)
         for form in (_POINT, _GROUPS, _COMMA):
-            read = {text: number for text in found if not math.isnan(number := _number(text, form))}
+            read = {text: number for text in found if not math.isnan(number := _exact(text, form))}
             self.numeric[form] += sum(found[text] for text in read)
             unread = [text for text in found if text not in read]
             self.words.setdefault(form, {}).update(dict.fromkeys(unread[:5]))
             if form == _POINT:
                 self.code = self.code or any(map(_LIKE_A_CODE.fullmatch, read))
-                self._add_numbers(np.array(list(read.values()), np.float64))
+                self._add_numbers(list(read.values()))
                 if unread:
                     self._add_dates({text: found[text] for text in unread})
 
@@ -251,11 +274,11 @@ class Survey:
             if len(self.seen) < self.filled:
                 self.seen = None
 
-    def _add_numbers(self, values: np.ndarray) -> None:
-        if len(values):
-            self.whole = self.whole and bool(np.all(values == np.floor(values)))
+    def _add_numbers(self, values: list[float]) -> None:
+        if values:
+            self.whole = self.whole and all(value % 1 == 0 for value in values)
             self.seen = self.seen if self.whole else None  # no identifier, so it need not be remembered
-            self.low, self.high = min(self.low, values.min()), max(self.high, values.max())
+            self.low, self.high = min(self.low, *values), max(self.high, *values)
 
     def _add_dates(self, found: dict[str, int]) -> None:
         if self.dates is None:  # the first words decide which forms are worth trying

@@ -1,12 +1,12 @@
 """A model of a table: what its columns are, the transformer that makes numbers of them, and the classifier."""
 
-import math
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from laddernet import modelfile
 from laddernet.classifier import LadderClassifier
-from laddernet.curve import doubled, folds_possible
+from laddernet.curve import doubled, error_interval, folds_possible, standard_error
 from laddernet.errors import InputError
-from laddernet.labels import UNLABELLED
+from laddernet.labels import UNLABELLED, require_mark
 from laddernet.table import columns as cells
 from laddernet.table.columns import Column, Survey, numbers, rare_below, read_columns, text_of, texts, written_day
 from laddernet.table.read import Table, listed, unique_names
@@ -132,6 +132,7 @@ def mark_of(unlabeled: Any, *, positional: bool) -> str:
     """What marks a row without a label, besides an empty cell, as text; "" if nothing does."""
     if unlabeled is None:
         return _MARK if positional else ""
+    require_mark(unlabeled)
     return text_of(unlabeled)
 
 
@@ -198,17 +199,17 @@ def _like_classes(names: Sequence[str]) -> bool:
     return bool(len(names) <= _MOST_CLASSES and (words or compact))
 
 
-def _natural(name: str) -> tuple[bool, float, str]:
-    """Numbers by their size, then words by the alphabet.
+def _natural(name: str) -> tuple[bool, Decimal, str]:
+    """Numbers by their size, with all their digits, then words by the alphabet.
 
-    >>> sorted(["b", "10", "9", "a"], key=_natural)
-    ['9', '10', 'a', 'b']
+    >>> sorted(["b", "10000000000000000000", "9999999999999999999", "a"], key=_natural)
+    ['9999999999999999999', '10000000000000000000', 'a', 'b']
     """
     try:
-        number = float(name)
-    except ValueError:
-        number = math.nan
-    return (math.isnan(number), 0.0 if math.isnan(number) else number, name)
+        number = Decimal(name)
+    except InvalidOperation:
+        number = Decimal("nan")
+    return (number.is_nan(), Decimal(0) if number.is_nan() else number, name)
 
 
 def _transformed(transformer: ColumnTransformer, frame: pd.DataFrame) -> np.ndarray:
@@ -228,32 +229,58 @@ class Estimate:
 
     folds: int
     labels: int  # that each of the networks learned from
-    error: float
-    spread: float  # standard deviation over the folds
+    judged: int  # labelled rows, each held out once
+    wrong: int  # of them
+    spread: float  # standard deviation over the folds; 0 is no certainty, only few rows
     majority_error: float  # of always saying the commonest class
     half_labels: int | None = None
     half_error: float | None = None
+
+    @classmethod
+    def of(cls, kept: dict[str, Any], labelled: int) -> "Estimate":
+        """The estimate that a file keeps; one of an older version has the mean error of the folds and no counts."""
+        counts = {"judged": labelled, "wrong": round(kept.get("error", 0.0) / 100 * labelled)}
+        return cls(**counts | {name: value for name, value in kept.items() if name != "error"})
+
+    @property
+    def error(self) -> float:
+        return 100 * self.wrong / self.judged
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The error's 90 % confidence interval."""
+        return error_interval(self.wrong, self.judged)
 
     @property
     def double_error(self) -> float | None:
         """What twice as many labels would give if the error went on to fall as a power of their number.
 
-        >>> Estimate(3, 100, error=8.0, spread=1.0, majority_error=50.0, half_labels=50, half_error=10.0).double_error
+        >>> Estimate(3, 100, 150, 12, spread=1.0, majority_error=50.0, half_labels=50, half_error=10.0).double_error
         6.4
         """
         return None if self.half_error is None else doubled(self.error, self.half_error)
 
+    def about(self) -> dict[str, Any]:
+        """All of it in values for JSON."""
+        found = {"error": self.error, "interval": list(self.interval), "double_error": self.double_error}
+        return asdict(self) | found | {"sentences": self.sentences()}
+
     def sentences(self) -> list[str]:
         """What the numbers say."""
+        low, high = self.interval
         first = (
-            f"Expected error on new rows: {self.error:.1f} ± {self.spread:.1f} % ({self.folds}-fold cross-validation, "
+            f"Expected error on new rows: {self.error:.1f} %, between {low:.1f} and {high:.1f} % with 90 % confidence "
+            f"({self.wrong:,} of {self.judged:,} labelled rows wrong in {self.folds}-fold cross-validation with "
             f"{self.labels:,} labels each time; always saying the commonest class: {self.majority_error:.1f} %)."
         )
         if self.half_error is None or self.double_error is None:
             return [first]
         measured = f"With half of the labels it is {self.half_error:.1f} %"
-        if self.half_error - self.error <= self.spread:
+        by_rows = standard_error((self.error + self.half_error) / 2, self.judged)
+        if self.half_error - self.error <= max(self.spread, by_rows):
             return [first, f"{measured}, no clear difference: what more labels would gain cannot be told."]
+        if not self.wrong:  # a power law through no error says nothing
+            return [first, f"{measured}; what more labels would gain cannot be told."]
         return [first, f"{measured}; with twice as many it would perhaps be {self.double_error:.1f} %."]
 
 
@@ -273,11 +300,13 @@ def estimate(
     folds = folds_possible(codes)
     labelled = np.flatnonzero(codes != UNLABELLED)
     rng = np.random.default_rng(seed)
-    errors: dict[str, list[float]] = {"all": [], "half": []}
+    wrong: dict[str, list[int]] = {"all": [], "half": []}
+    judged: list[int] = []
     counts: dict[str, list[int]] = {"all": [], "half": []}
     split = StratifiedKFold(folds, shuffle=True, random_state=seed)
     for known, held in split.split(labelled, codes[labelled]):
         rest = np.delete(np.arange(len(codes)), labelled[held])
+        judged.append(len(held))
         for share in ("all", "half"):
             given = codes.copy()
             if share == "half":
@@ -286,15 +315,17 @@ def estimate(
                     given[rows[(len(rows) + 1) // 2 :]] = UNLABELLED
             on_fit()
             predicted = make().fit(X[rest], given[rest]).predict(X[labelled[held]])
-            errors[share].append(100 * float(np.mean(predicted != codes[labelled[held]])))
+            wrong[share].append(int(np.count_nonzero(predicted != codes[labelled[held]])))
             counts[share].append(int(np.count_nonzero(given[rest] != UNLABELLED)))
     majority = 100 * (1 - np.bincount(codes[labelled]).max() / len(labelled))
+    spread = 100 * float(np.std(np.divide(wrong["all"], judged)))
     everything = Estimate(
-        folds, round(np.mean(counts["all"])), float(np.mean(errors["all"])), float(np.std(errors["all"])), majority
+        folds, round(np.mean(counts["all"])), len(labelled), sum(wrong["all"]), spread, float(majority)
     )
     if counts["half"] == counts["all"]:  # one label of each class cannot be halved
         return everything
-    return replace(everything, half_labels=round(np.mean(counts["half"])), half_error=float(np.mean(errors["half"])))
+    half_error = 100 * sum(wrong["half"]) / len(labelled)
+    return replace(everything, half_labels=round(np.mean(counts["half"])), half_error=half_error)
 
 
 # --- The model --------------------------------------------------------------------------------------------------
@@ -433,7 +464,7 @@ class TableModel:
             classes=tuple(about["classes"]),
             labels=about["labels"],
             rows=about["rows"],
-            estimate=None if about["estimate"] is None else Estimate(**about["estimate"]),
+            estimate=about["estimate"] and Estimate.of(about["estimate"], sum(about["labels"].values())),
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # which older files do not have
         )
@@ -483,9 +514,7 @@ def describe(model: TableModel) -> dict[str, Any]:
             "settings": {"steps": about["n_steps"], "noise": about["noise"], "recon_weights": about["recon_weights"]}
             | {name: parameters[name] for name in names},
         },
-        "estimate": model.estimate
-        and asdict(model.estimate)
-        | {"double_error": model.estimate.double_error, "sentences": model.estimate.sentences()},
+        "estimate": model.estimate and model.estimate.about(),
     }
 
 

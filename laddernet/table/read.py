@@ -27,6 +27,7 @@ import pandas as pd
 
 from laddernet.errors import InputError
 from laddernet.files import reading, require_regular
+from laddernet.spreadsheet import unquoted
 
 CELLS = 1 << 19  # of a part: some 30 MB as Python's strings
 STDIN = "-"
@@ -200,7 +201,8 @@ def _records(path: str | Path, name: str, delimiter: str | None, encoding: str |
                         f"{name}, line {reader.line_num}: {cells} where the header has {width} columns; {advice}."
                     )
                 width = len(row)
-                yield row
+                # A ' that keeps a spreadsheet from computing a cell, as `predict` writes it, is no part of the cell.
+                yield list(map(unquoted, row)) if "'" in "".join(row) else row
         except UnicodeError as error:
             where = _undecodable_line(path, encoding)
             advice = "name the file's own with --encoding, perhaps cp1252 or utf-16"
@@ -290,12 +292,14 @@ def _open_parquet(path: Path) -> Table:
     @contextmanager
     def opened() -> Iterator[Any]:
         try:
-            with pyarrow.parquet.ParquetFile(path) as file:
+            # By a file and not by its name, in which pyarrow takes no stray byte.
+            with path.open("rb") as raw, pyarrow.parquet.ParquetFile(raw) as file:
                 yield file
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{path} is not a whole Parquet file ({_line(error)}); write it anew.") from error
 
     with opened() as file:
+        _require_few(len(file.schema_arrow.names), path)
         columns = unique_names(list(file.schema_arrow.names), str(path))
     # Whole numbers stay whole beside a cell that is missing: as float64, long keys would lose digits.
     names_of_types = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
@@ -305,6 +309,7 @@ def _open_parquet(path: Path) -> Table:
         first = 1
         with opened() as file:
             for batch in file.iter_batches(_rows_of_a_part(len(columns)), columns=list(names)):
+                batch.validate(full=True)  # text that is not UTF-8 would fail only where it is used
                 frame = batch.to_pandas(ignore_metadata=True, types_mapper=whole.get)[list(names)]
                 yield frame.set_axis(pd.RangeIndex(first, first + len(frame)))
                 first += len(frame)

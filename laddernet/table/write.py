@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,9 @@ from typing import Any, Protocol
 
 from laddernet.errors import InputError
 from laddernet.files import whole_file, writing
+from laddernet.spreadsheet import quoted
+
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Writer(Protocol):
@@ -20,9 +24,35 @@ class Writer(Protocol):
     def writerows(self, rows: Iterable[Iterable[Any]], /) -> Any: ...
 
 
+class _Quoting:
+    """A writer in whose cells no spreadsheet finds a formula."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def writerow(self, row: Iterable[Any], /) -> None:
+        self._writer.writerow([_without_formula(cell) for cell in row])
+
+    def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
+        self._writer.writerows([_without_formula(cell) for cell in row] for row in rows)
+
+
+def _without_formula(cell: Any) -> Any:
+    """
+    >>> [_without_formula(cell) for cell in ("=1+1", "-1.5", -1.5, None)]
+    ["'=1+1", '-1.5', -1.5, None]
+    """
+    if cell is None or isinstance(cell, int | float):
+        return cell
+    text = str(cell)
+    return text if _NUMBER.fullmatch(text) else quoted(text)
+
+
 @contextmanager
-def csv_writer(path: Path) -> Iterator[Writer]:
+def csv_writer(path: Path, *, raw: bool = False) -> Iterator[Writer]:
     """Write CSV to ``path``, which is replaced when all is written, or to standard output if it is ``-``.
+
+    A cell that a spreadsheet would compute gets a ' before it, unless ``raw``; `laddernet.table.read` takes it away.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out.csv"
@@ -31,6 +61,12 @@ def csv_writer(path: Path) -> Iterator[Writer]:
     >>> path.read_text()
     'a,b\\n'
     """
+    with _csv_writer(path) as writer:
+        yield writer if raw else _Quoting(writer)
+
+
+@contextmanager
+def _csv_writer(path: Path) -> Iterator[Writer]:
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("Standard output is closed; name a file with --out.")

@@ -12,18 +12,19 @@ import typer
 from optuna.trial import FrozenTrial
 from rich.console import Console
 
+from laddernet import checks
 from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
 from laddernet.models import MODELS, find
-from laddernet.options import whole_numbers
+from laddernet.options import say, show, visible, whole_numbers
 from laddernet.study.cli import COPIES, LABELLED_BATCH, RECIPE, choose_executor
 from laddernet.study.driver import drive
 from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.page import page
 from laddernet.tune.report import details, summary, write_tuned
-from laddernet.tune.search import SAMPLERS, Search, more, open_storage
+from laddernet.tune.search import SAMPLERS, Search, check_search, more, open_storage
 from laddernet.tune.space import Spaces
 
 _out = Console()
@@ -98,13 +99,8 @@ def tune(
     if show_space:
         print("\n".join(spaces.to_toml(model) for model in models), end="")
         return
-    if sampler not in SAMPLERS:
-        raise InputError(f"There is no sampler {sampler!r}; give one of {', '.join(SAMPLERS)}.")
-    for option, number in {"trials": trials, "draws": draws}.items():
-        if number is not None and number < 1:
-            raise InputError(f"--{option} is {number}; it must be 1 or more.")
-    if seed < 0:
-        raise InputError(f"--seed is {seed}; it must be 0 or more.")
+    check_search(sampler, trials, draws, seed)
+    checks.number("--checkpoint-every", checkpoint_every)
     hidden_command = without_passwords(command, store_name)
     rows = load(data_name).training_rows()  # from here on there are no test rows
     chosen = {model: spaces.of(model, [name.strip() for name in also.split(",") if name.strip()]) for model in models}
@@ -142,7 +138,7 @@ def tune(
     ]
     most = sum(search.limit for search in searches)
     size = f"{len(models)} models, {most} trials of {draws} draws of {epochs} epochs"
-    print(f"{data_name}, {labels} labels: {size} in {folder}", flush=True)
+    show(f"{data_name}, {labels} labels: {size} in {folder}", flush=True)
     try:
         drive(
             store,
@@ -156,7 +152,8 @@ def tune(
         )
     except KeyboardInterrupt:
         again = shlex.join(hidden_command)
-        print(f"Stopped; {folder} keeps all trials. To go on: {again}", file=sys.stderr, flush=True)
+        say(f"Stopped; {folder} keeps all trials. To go on: {again}")
+        sys.stderr.flush()
         os._exit(130)
     _report(folder, store_name, models if len(models) == 1 else [], write)
     without = [search.plan.model for search in searches if search.best() is None]
@@ -176,7 +173,7 @@ def _say_end(search: Search, trial: FrozenTrial) -> None:
     best = search.best()
     shown = f"; best {best:.2f} %" if best is not None else ""
     place = f"{search.plan.model} {trial.number + 1}/{search.limit}"
-    print(f"{place}: {mean}{ended.get(trial.state.name, '')}{reason} ({values}){shown}".replace("\n", " "), flush=True)
+    show(f"{place}: {mean}{ended.get(trial.state.name, '')}{reason} ({values}){shown}".replace("\n", " "), flush=True)
 
 
 def _report(folder: Path, store_name: str | None, models: list[str], write: Path | None) -> None:
@@ -199,7 +196,7 @@ def _report(folder: Path, store_name: str | None, models: list[str], write: Path
     if write is not None:
         keys = write_tuned(found, write)
         written.append(f"{write} ({len(keys)} {'entry' if len(keys) == 1 else 'entries'})")
-    _out.print(f"Written: {', '.join(written)}", highlight=False, markup=False, soft_wrap=True)
+    _out.print(visible(f"Written: {', '.join(written)}"), highlight=False, markup=False, soft_wrap=True)
 
 
 def _labels(text: str) -> int | Literal["all"]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.training import REVISION
 from laddernet.tune.outcome import STATES, Outcome, Slice, Tried, newest
 from laddernet.tuned import Entry, Key, read, to_toml
 
@@ -25,13 +26,19 @@ def summary(found: Sequence[Outcome]) -> RenderableType:
             tables[title] = _grid("model", "best %", "untuned %", "trials", "pruned", "failed", "saved", text=1)
         best, untuned = outcome.ranked[:1], outcome.untuned
         tables[title].add_row(
-            Text(outcome.about["model"]),
+            Text(outcome.about["model"] + other_revision(outcome)),
             error(best[0]) if best else "",
             error(untuned) if untuned else "",
             *map(str, (len(outcome.trials), outcome.count("pruned"), outcome.count("failed"))),
             f"{saved(outcome):.0%}",
         )
     return Group(*(part for title, table in tables.items() for part in (Text(title, "bold"), table)))
+
+
+def other_revision(outcome: Outcome) -> str:
+    """The revision of the training program that a search is of, if it is not this version's."""
+    revision = outcome.about.get("revision", "unknown")  # which older searches do not name
+    return "" if revision == REVISION else f" (revision {revision})"
 
 
 def details(outcome: Outcome) -> RenderableType:

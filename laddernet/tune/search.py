@@ -24,12 +24,13 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
+from laddernet import checks
 from laddernet.data import TrainingRows
 from laddernet.errors import InputError
 from laddernet.models import find
 from laddernet.settings import configure, published, recipe_named
 from laddernet.study.store import Store
-from laddernet.training import Config
+from laddernet.training import REVISION, Config
 from laddernet.tune.space import Space, Values, as_settings, as_values
 from laddernet.tuned import Settings
 
@@ -53,6 +54,7 @@ class Plan:
     draws: int
     space: dict[str, Any]
     config: dict[str, Any]  # of a draw, but for its seed and what is searched
+    revision: int  # of the training program: a search must not mix trials of two
 
     @property
     def name(self) -> str:
@@ -84,12 +86,12 @@ class Search:
         on_end: Callable[["Search", FrozenTrial], None] = lambda search, trial: None,
         **settings: Any,
     ) -> None:
+        check_search(sampler, trials, draws, seed)
         n_rows = len(rows.x_train)
         validation = settings.pop("validation", None)
         validation = n_rows // 6 if validation is None else validation
-        if validation < 1:
-            raise InputError(f"A search with {validation} validation rows has nothing to go by; give 1 or more.")
-        self.labels = n_rows if labels == "all" else labels
+        validation = checks.integer("validation", validation)
+        self.labels = n_rows if isinstance(labels, str) and labels == "all" else checks.integer("labels", labels)
         # With all rows labelled, those held out are not.
         drawn = min(self.labels, n_rows - validation) if self.labels == n_rows else self.labels
         self._rows = rows
@@ -119,6 +121,7 @@ class Search:
             draws=draws,
             space=asdict(space),
             config=json.loads(json.dumps(base)),
+            revision=REVISION,
         )
         if not space.ranges:
             raise InputError(f"The space of {model} leaves nothing to search; give it a range.")
@@ -194,6 +197,9 @@ class Search:
             configure(self._rows, seed=FIRST_DRAW + draw, **{**self._settings, **settings})
             for draw in range(self._draws)
         ]
+        if configs[0].source != self.plan.config["source"]:
+            advice = "give the command again for a search of the new one"
+            raise InputError(f"The combinator {self.plan.model!r} has changed since this search began; {advice}.")
         try:
             return self._tell(trial, settings, {key(config): config for config in configs})
         except optuna.exceptions.UpdateFinishedTrialError:
@@ -235,6 +241,15 @@ class Search:
                 return None
         end(TrialState.COMPLETE)
         return None
+
+
+def check_search(sampler: str, trials: int | None, draws: int, seed: int) -> None:
+    """Refuse what no search can be made with."""
+    if sampler not in SAMPLERS:
+        raise InputError(f"There is no sampler {sampler!r}; give one of {', '.join(SAMPLERS)}.")
+    checks.integer("trials", 1 if trials is None else trials, most=10**6)
+    checks.integer("draws", draws, most=1000)
+    checks.integer("seed", seed, least=0, most=checks.MOST_SEED)
 
 
 def key(config: Config) -> str:

@@ -1,6 +1,7 @@
 """What a search may choose from: one space for each model, as data, which a user may change."""
 
 import math
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
@@ -223,7 +224,7 @@ def _changed(before: Range | float | None, value: Any, where: str) -> Range | fl
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _is_bool(value: Any) -> bool:

@@ -78,7 +78,7 @@ def parse(text: str, name: str) -> tuple[str, dict[Key, Entry]]:
             for labels, models in tables.items()
             for model, values in models.items()
         }
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(
             f"{name} is not a file of tuned values ({error}); `laddernet tune report` writes one."
         ) from error
@@ -91,6 +91,8 @@ def _entry(values: Mapping[str, Any]) -> Entry:
         numbers = value if isinstance(value, list) else [value]
         if name not in SETTINGS or not all(type(number) in (int, float) for number in numbers):
             raise ValueError(f"{name} = {value!r}")
+        for number in numbers:
+            float(number)  # a whole number may be too large for one
     return Entry(settings, dict(values["origin"]))
 
 

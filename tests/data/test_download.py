@@ -27,6 +27,8 @@ from laddernet.data import download
 from laddernet.data.download import RemoteFile, ensure
 from laddernet.errors import InputError
 
+pytestmark = pytest.mark.process
+
 # Random bytes do not compress: what is sent is as long as what is kept, and takes several chunks.
 CONTENT = {"images": random.Random(0).randbytes(200_000), "labels": random.Random(1).randbytes(500)}
 FILES = [RemoteFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items()]

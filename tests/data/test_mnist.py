@@ -10,6 +10,8 @@ from tools import need
 from laddernet.data import known, load, mnist, training_data
 from laddernet.data.download import ensure
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

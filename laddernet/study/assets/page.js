@@ -251,7 +251,7 @@
       ({ labels, rho, p, n }) => `${labelled(labels)}: ${rho === null ? "–" : `ρ = ${fixed(rho)} (${chance(p)}, ${n} models)`}`,
     );
     if (ranks.length) notes.push(`Spearman rank correlation with the paper’s order: ${ranks.join("; ")}.`);
-    return notes;
+    return [...study.remarks, ...notes];
   }
 
   function showTable() {
