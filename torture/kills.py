@@ -120,13 +120,19 @@ def run(asked: Options, shim: Path | None) -> Outcome:
         campaign = CAMPAIGNS[name]
         if campaign.reference not in references:
             references[campaign.reference] = _refer(asked, campaign.reference)
-        Disturbed(asked, number, campaign, references[campaign.reference], outcome).run()
+        left = wanted - _signals(outcome)
+        limit = campaign.kills if asked.case is not None else min(campaign.kills, max(left, 1))
+        Disturbed(asked, number, campaign, limit, references[campaign.reference], outcome).run()
         number += 1
-        done = sum(count for what, count in outcome.counts.items() if what.startswith("SIG"))
+        done = _signals(outcome)
         asked.on_case(f"{done:,} of {wanted:,} signals, {len(outcome.failures)} failures")
         if done >= wanted and (asked.kind or number > len(often)):
             break
     return outcome
+
+
+def _signals(outcome: Outcome) -> int:
+    return sum(count for what, count in outcome.counts.items() if what.startswith("SIG"))
 
 
 def _missing() -> list[str]:
@@ -192,8 +198,10 @@ def _recorded(url: str) -> State:
 class Disturbed:
     """A campaign under way."""
 
-    def __init__(self, asked: Options, number: int, campaign: Campaign, reference: State, outcome: Outcome) -> None:
-        self.asked, self.number, self.campaign = asked, number, campaign
+    def __init__(
+        self, asked: Options, number: int, campaign: Campaign, kills: int, reference: State, outcome: Outcome
+    ) -> None:
+        self.asked, self.number, self.campaign, self.kills = asked, number, campaign, kills
         self.reference, self.outcome = reference, outcome
         self.rng = random.Random(f"kills {asked.seed} {number}")
         self.folder = asked.work / f"campaign-{number}"
@@ -213,7 +221,7 @@ class Disturbed:
         with ExitStack() as stack:
             stack.callback(self._end_all)
             if any("{server}" in part for part in self.campaign.commands[0]):
-                self.server = stack.enter_context(postgres(self.asked.work / "cache"))
+                self.server = stack.enter_context(postgres())
                 self.places["server"] = self.server.url
             if "ray" in self.campaign.commands[0]:
                 self.cluster = stack.enter_context(ray_cluster())
@@ -238,7 +246,7 @@ class Disturbed:
         sent = 0
         early = False
         while not self.failed and self._start():
-            if sent >= self.campaign.kills:
+            if sent >= self.kills:
                 self._wait(lambda: False)
                 continue
             # While something starts; but then one must get on before the next, so that the work has an end.
@@ -439,7 +447,7 @@ class Postgres:
 
 
 @contextmanager
-def postgres(_: Path) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket's path has at most 107 bytes
     try:
         server = Postgres(folder)
@@ -473,7 +481,7 @@ def ray_cluster() -> Iterator[Any]:
 def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
     counts = outcome.counts
     signals = {name: count for name, count in counts.items() if name.startswith("SIG")}
-    yield "signals", f"{sum(signals.values()):,}"
+    yield "signals", f"{_signals(outcome):,}"
     yield "by kind", ", ".join(f"{name} {count:,}" for name, count in sorted(signals.items()))
     names = [name for name in counts if name.startswith("campaigns: ")]
     yield "campaigns", ", ".join(f"{name.removeprefix('campaigns: ')} {counts[name]:,}" for name in names)

@@ -329,7 +329,7 @@ def _import_all() -> None:
     import laddernet.study.pictures
     import laddernet.study.worker
     import laddernet.table.cli
-    import laddernet.tune.cli  # noqa: F401
+    import laddernet.tune.cli
 
     laddernet.cli._docstrings = _cached(laddernet.cli._docstrings)  # type: ignore[attr-defined]
     assert not jax._src.xla_bridge.backends_are_initialized(), "JAX has threads already; nothing can be forked"
