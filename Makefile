@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test tools lint stress bench clean
+.PHONY: demo test tools lint stress torture bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -25,6 +25,10 @@ lint: .venv/installed
 # ROUNDS=10: the tests that start processes, servers or a browser, with every core busy.
 stress: tools .venv/installed
 	tests/stress $(ROUNDS)
+
+# Minutes; LONG=1: hours. The figures go to results/torture.md.
+torture: tools .venv/installed
+	LONG=$(LONG) $(BIN)/python -m torture $(TORTURE)
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/bench.py

@@ -1,0 +1,105 @@
+"""``python -m torture``: run the parts, print a line of figures for each, and write results/torture.md."""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from torture import faults, inputs, kills, report
+from torture.common import Failure, Options, Outcome, work_folder
+
+PARTS: dict[str, Any] = {"inputs": inputs, "faults": faults, "kills": kills}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
+    parser.add_argument("--only", action="append", choices=PARTS, help="this part; may be repeated")
+    parser.add_argument("--long", action="store_true", default=os.environ.get("LONG") == "1", help="hours, not minutes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, help="cases of a part (kills: signals), instead of its default")
+    parser.add_argument("--case", type=int, help="only this case, as a failure names it")
+    parser.add_argument("--kind", help="only cases of this kind")
+    parser.add_argument("--no-report", action="store_true", help="do not write results/torture.md")
+    given = parser.parse_args()
+    err = Console(stderr=True)
+    failed = 0
+    for name in given.only or PARTS:
+        work = work_folder()
+        asked = Options(given.seed, given.long, work, given.count, given.case, given.kind)
+        started = time.monotonic()
+        try:
+            shim = _shim(work)
+            with _progress(err, name) as on_case:
+                outcome: Outcome = PARTS[name].run(replace(asked, on_case=on_case), shim)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        seconds = time.monotonic() - started
+        figures = list(PARTS[name].figures(outcome))
+        print(
+            f"{name}: "
+            + "; ".join(f"{what} {value}" for what, value in figures)
+            + f"; failures {len(outcome.failures)}"
+        )
+        _print_failures(outcome, given.seed)
+        sys.stdout.flush()
+        failed += len(outcome.failures)
+        if not given.no_report and given.case is None:
+            report.write(name, figures, outcome, seconds, given)
+    return 1 if failed else 0
+
+
+def _print_failures(outcome: Outcome, seed: int, most: int = 3) -> None:
+    """Some of each sort; all are kept in a folder."""
+    sorts: dict[tuple[str, str], list[Failure]] = {}
+    for failure in outcome.failures:
+        sorts.setdefault((failure.what.partition(":")[0], report.general(failure.why)), []).append(failure)
+    for (what, why), found in sorted(sorts.items(), key=lambda sort: -len(sort[1])):
+        print(f"\n{len(found)} × {what}: {why}")
+        for failure in found[:most]:
+            print(f"  {failure.what[:500]}\n    {failure.why[:500]}\n    {failure.repeat(seed)}")
+            if failure.folder:
+                print(f"    {failure.folder}")
+
+
+def _shim(work: Path) -> Path | None:
+    """The compiled shim; None without a C compiler, and then the part that needs it is left out."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None or sys.platform != "linux":
+        return None
+    library = work / "faults.so"
+    source = Path(__file__).with_name("faults.c")
+    subprocess.run([compiler, "-O1", "-Wall", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+class _progress:
+    """A line on a terminal that shows how far a part is; nothing elsewhere."""
+
+    def __init__(self, console: Console, name: str) -> None:
+        self._status = console.status(f"{name} …") if console.is_terminal else None
+        self._name = name
+
+    def __enter__(self) -> Callable[[str], None]:
+        if self._status is None:
+            return lambda line: None
+        self._status.start()
+        status = self._status
+        return lambda line: status.update(f"{self._name}: {line}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())

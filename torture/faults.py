@@ -1,0 +1,389 @@
+"""System faults: the n-th system call that changes a file fails, for every n of a small run.
+
+The disk is full, read-only or broken, no descriptor or memory is left, the folder is deleted, the clock jumps, or the
+process is killed at that moment, also with half of a write done. Each command then either ends with a sentence or goes
+on; nothing that was saved before is lost; and the same command without a fault ends as if there had been none.
+"""
+
+import errno
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.numpy
+
+from torture.common import Failure, Options, Outcome, complaint, contents, describe, digest, environment, keep
+from torture.inputs import FIT, TINY, Seeds
+from torture.server import Call, Ended, Fault, Pool, Server
+
+SECONDS = 240.0
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, in a folder in which an earlier one has left something."""
+
+    name: str
+    argv: tuple[str, ...]
+    files: tuple[str, ...]  # of the seeds
+    target: str  # the folder that is deleted
+    before: tuple[tuple[str, ...], ...] = ()  # commands that make what is there before
+    partly: bool = False  # the last of them is killed before its end
+    expendable: bool = False  # what lies in the deleted folder is not made again
+    recovery: tuple[str, ...] = ()  # options with which the command is repeated
+
+
+_STUDY = ("study", "--models", "vanilla", *TINY, "--out", "study")
+_TUNE = ("tune", "vanilla", *TINY, "--draws", "1", "--sampler", "random", "--out", "tune")
+_FIT = ("fit", "table.csv", *FIT, "--out", "out/model.safetensors")
+_CURVE = ("curve", "table.csv", "--target", "y", "--hidden", "4", "--networks", "1", "--max-steps", "2")
+SCENARIOS = [
+    Scenario("train", ("train", *TINY, "--out", "run"), (), "run", (("train", *TINY, "--out", "run"),), partly=True),
+    Scenario(
+        "study",
+        (*_STUDY, "--seeds", "2"),
+        (),
+        "study/runs",
+        ((*_STUDY, "--seeds", "1"),),
+        expendable=True,
+        recovery=("--retry-failed",),
+    ),
+    Scenario("tune", (*_TUNE, "--trials", "2"), (), "tune/draws", ((*_TUNE, "--trials", "1"),), expendable=True),
+    Scenario("fit", (*_FIT, "--seed", "1"), ("table.csv",), "out", (_FIT,)),
+    Scenario(
+        "predict",
+        ("predict", "model.safetensors", "table.csv", "--proba", "--out", "out/p.csv"),
+        ("model.safetensors", "table.csv"),
+        "out",
+        (("predict", "model.safetensors", "table.csv", "--out", "out/p.csv"),),
+    ),
+    Scenario(
+        "suggest",
+        ("suggest", "model.safetensors", "table.csv", "--count", "5", "--out", "out/s.csv"),
+        ("model.safetensors", "table.csv"),
+        "out",
+        (("suggest", "model.safetensors", "table.csv", "--count", "3", "--out", "out/s.csv"),),
+    ),
+    Scenario(
+        "curve",
+        (*_CURVE, "--counts", "2", "--repeats", "2", "--out", "out/c.svg"),
+        ("table.csv",),
+        "out",
+        ((*_CURVE, "--counts", "1", "--repeats", "2", "--out", "out/c.svg"),),
+    ),
+    Scenario("report", ("report", "--html", "--out", "study"), ("study",), "study/runs", expendable=True),
+]
+
+KINDS = {
+    "disk full, once": {"action": "fail", "errno": errno.ENOSPC},
+    "disk full from then on": {"action": "fail", "errno": errno.ENOSPC, "onwards": True},
+    "read-only from then on": {"action": "fail", "errno": errno.EROFS, "onwards": True},
+    "no permission, once": {"action": "fail", "errno": errno.EACCES},
+    "input/output error, once": {"action": "fail", "errno": errno.EIO},
+    "no descriptor, once": {"action": "fail", "errno": errno.EMFILE},
+    "no descriptor from then on": {"action": "fail", "errno": errno.EMFILE, "onwards": True},
+    "killed": {"action": "kill"},
+    "killed in the middle of a write": {"action": "torn"},
+    "folder deleted": {"action": "delete"},
+    "clock a day ahead": {"action": "clock", "seconds": 86_400.0},
+    "clock ten years back": {"action": "clock", "seconds": -3.2e8},
+}
+LIMITS: dict[str, list[dict[str, int]]] = {
+    "few descriptors": [{"descriptors": count} for count in range(16)],
+    "little memory": [
+        {"memory": count << 20} for count in (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768)
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    number: int
+    scenario: Scenario
+    kind: str
+    fault: dict[str, Any] | None = None
+    limits: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Reference:
+    """Of a scenario: the folder before, what it holds then and at the end, and the system calls in between."""
+
+    folder: Path
+    before: State
+    after: State
+    calls: int
+    opens: int
+
+
+def run(asked: Options, shim: Path | None) -> Outcome:
+    outcome = Outcome()
+    if shim is None:
+        outcome.counts["left out: there is no C compiler"] = 1
+        return outcome
+    (asked.work / "cache").mkdir(parents=True, exist_ok=True)
+    cores = 1 if asked.case is not None else min(len(os.sched_getaffinity(0)), 2)
+    with Pool([Server(environment(asked.work), asked.work / "log", shim) for _ in range(cores)]) as pool:
+        with pool.one() as server:
+            seeds = Seeds(asked.work / "seeds", server, True, asked.seed)
+        references = dict(
+            pool.map(lambda server, scenario: (scenario.name, _refer(asked, seeds, server, scenario)), SCENARIOS)
+        )
+        cases = [case for case in _cases(references) if _is_chosen(asked, case)]
+        verified: dict[str, str | None] = {}
+
+        def perform(server: Server, case: Case) -> None:
+            _perform(asked, server, case, references[case.scenario.name], verified, outcome)
+            done = outcome.counts["cases"]
+            asked.on_case(f"{done:,} of {len(cases):,} faults, {len(outcome.failures)} failures")
+
+        for _ in pool.map(perform, cases):
+            pass
+        outcome.counts["distinct states"] = len(verified)
+    return outcome
+
+
+def _cases(references: dict[str, Reference]) -> Iterator[Case]:
+    """All faults of all scenarios; a case keeps its number as long as the number of system calls does not change."""
+    number = 0
+    for scenario in SCENARIOS:
+        reference = references[scenario.name]
+        for kind, fault in KINDS.items():
+            for call in range(1, (reference.opens if "descriptor" in kind else reference.calls) + 1):
+                yield Case(number, scenario, kind, {**fault, "number": call})
+                number += 1
+        for kind, limits in LIMITS.items():
+            for limit in limits:
+                yield Case(number, scenario, kind, limits=limit)
+                number += 1
+
+
+def _is_chosen(asked: Options, case: Case) -> bool:
+    """Each call once with one of the kinds, in turn; all of them in the long run."""
+    if asked.case is not None:
+        return case.number == asked.case
+    if asked.kind is not None and asked.kind not in (case.scenario.name, case.kind):
+        return False
+    if asked.long or case.fault is None:
+        return True
+    group = [kind for kind in KINDS if ("descriptor" in kind) == ("descriptor" in case.kind)]
+    return bool((case.fault["number"] + asked.seed) % len(group) == group.index(case.kind))
+
+
+def _refer(asked: Options, seeds: Seeds, server: Server, scenario: Scenario) -> Reference:
+    folder = asked.work / "references" / scenario.name
+    folder.mkdir(parents=True)
+    (folder / "out").mkdir()
+    for name in scenario.files:
+        seeds.copy(name, folder)
+    if scenario.partly:
+        (argv,) = scenario.before
+        count = _expect(server, folder, argv).calls
+        shutil.rmtree(folder / scenario.target)
+        # Two thirds of the way: the first checkpoint is whole, the last epoch is not reached.
+        server.one(_call(folder, argv, fault=Fault(str(folder), count // 2, "kill")))
+    else:
+        for argv in scenario.before:
+            _expect(server, folder, argv)
+    for path in folder.rglob(".*.tmp"):
+        path.unlink()
+    copy = Path(shutil.copytree(folder, asked.work / "references" / f"{scenario.name} done"))
+    calls = _expect(server, copy, scenario.argv).calls
+    after = state(copy)
+    shutil.rmtree(copy)
+    shutil.copytree(folder, copy)
+    opens = _expect(server, copy, scenario.argv, errno=errno.EMFILE).calls
+    if state(copy) != after:
+        raise RuntimeError(f"{scenario.name} ends differently without any fault: {_differing(state(copy), after)}")
+    shutil.rmtree(copy)
+    return Reference(folder, state(folder), after, calls, opens)
+
+
+def _call(folder: Path, argv: tuple[str, ...], **more: Any) -> Call:
+    return Call(list(argv), str(folder), inline=True, seconds=SECONDS, **more)
+
+
+def _expect(server: Server, folder: Path, argv: tuple[str, ...], **fault: Any) -> Ended:
+    ended = server.one(_call(folder, argv, fault=Fault(str(folder), **fault)))
+    if ended.code or ended.signal or ended.hung:
+        raise RuntimeError(f"{describe(argv)} should end well: {ended}")
+    return ended
+
+
+def _perform(
+    asked: Options, server: Server, case: Case, reference: Reference, verified: dict[str, str | None], outcome: Outcome
+) -> None:
+    scenario = case.scenario
+    folder = asked.work / f"case-{case.number}"
+    shutil.copytree(reference.folder, folder)
+    fault = case.fault and Fault(str(folder), target=str(folder / scenario.target), **case.fault)
+    ended = server.one(_call(folder, scenario.argv, fault=fault, **case.limits))
+    outcome.counts["cases"] += 1
+    outcome.counts[f"cases: {case.kind}"] += 1
+    outcome.counts[f"command: {scenario.name}"] += 1
+    deleted = case.kind == "folder deleted"
+    ignored = scenario.target if deleted and scenario.expendable else None
+    why = _why(case, ended, folder, reference, ignored)
+    if why is None:
+        why = _recovered(server, case, folder, reference, ignored, verified)
+    if why is not None:
+        where = f"{case.kind}, {case.limits or 'call ' + str((case.fault or {}).get('number'))}"
+        about = f"{describe(scenario.argv)}\n{where}\n{why}\n{ended}"
+        kept = keep(folder, "faults", asked.seed, case.number, about)
+        outcome.failures.append(
+            Failure(
+                "faults", case.number, f"{scenario.name}, {case.kind}: {where}: {describe(scenario.argv)}", why, kept
+            )
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: str | None) -> str | None:
+    """What is wrong with how the command ended, and with what it left."""
+    scenario = case.scenario
+    if ended.hung:
+        return f"no end within {SECONDS:.0f} s"
+    if ended.signal:
+        expected = case.kind.startswith("killed") or case.kind == "little memory"  # which XLA and NumPy cannot survive
+        if not expected:
+            return f"ended by signal {ended.signal}"
+    elif ended.code == 0:
+        if why := complaint(0, ended.err):
+            return why
+        if differing := _differing(state(folder), reference.after, ignored):
+            return f"exit code 0, but {differing}"
+    else:
+        failed_runs = scenario.name in ("study", "tune") and "failed" in ended.out
+        if not failed_runs and case.kind != "little memory" and (why := complaint(ended.code, ended.err)):
+            return why
+    if case.kind == "folder deleted":
+        return None
+    return _lost(scenario, state(folder), reference)
+
+
+def _lost(scenario: Scenario, now: State, reference: Reference) -> str | None:
+    """What was saved before and is there no more, neither as it was nor as it was to become."""
+    for name, before in reference.before.items():
+        if "/checkpoints/" in name or name.endswith(".tmp") or name == "tmp":
+            continue
+        if name.endswith(".db"):
+            for key, value in before.items():
+                if (now.get(name) or {}).get(key) not in (value, reference.after[name].get(key)):
+                    return f"lost: {key} in {name}"
+        elif now.get(name) not in (before, reference.after.get(name)):
+            return f"lost: {name}"
+    if scenario.name == "train":
+        records = [name for name in now if "/checkpoints/" in name and name.endswith(".json")]
+        whole = [name for name in records if name.replace(".json", ".safetensors") in now]
+        if not whole and "run/result.json" not in now:
+            return "lost: all checkpoints"
+    return None
+
+
+def _recovered(
+    server: Server, case: Case, folder: Path, reference: Reference, ignored: str | None, verified: dict[str, str | None]
+) -> str | None:
+    """Whether the same command without a fault ends as if there had been none.
+
+    It is not tried again for a folder with the same content as an earlier one.
+    """
+    key = f"{case.scenario.name} {ignored} " + digest({"state": repr(sorted(state(folder).items())).encode()})
+    if key not in verified:
+        ended = server.one(_call(folder, (*case.scenario.argv, *case.scenario.recovery)))
+        if ended.hung or ended.signal or ended.code:
+            verified[key] = f"afterwards: exit code {ended.code}, signal {ended.signal}: {ended.err[-300:]}"
+        else:
+            differing = _differing(state(folder), reference.after, ignored)
+            verified[key] = f"afterwards: {differing}" if differing else None
+    return verified[key]
+
+
+# --- What a folder holds ----------------------------------------------------------------------------------------
+
+
+def state(folder: Path) -> State:
+    """A folder's content, without times and dates, and with databases as what their rows say."""
+    found: State = {}
+    for name, content in contents(folder).items():
+        if (
+            name.startswith("torture")
+            or ".gone/" in name
+            or name.endswith((".db-wal", ".db-shm", ".log", ".db-journal"))
+        ):
+            continue
+        found[name] = _meaning(folder / name, content)
+    return found
+
+
+def _meaning(path: Path, content: bytes) -> Any:
+    if path.name.endswith(".tmp"):
+        return None
+    if path.name == "command.txt":  # how it was repeated may differ
+        return None
+    if path.name == "study.json":
+        return json.dumps(json.loads(content)["runs"])
+    if path.suffix == ".db":
+        return _rows(path)
+    if path.name == "result.json":
+        return json.dumps({name: value for name, value in json.loads(content).items() if name != "seconds"})
+    if path.suffix in (".html", ".svg"):
+        return content.rstrip().endswith((b"</html>", b"</svg>"))
+    if path.name == "model.safetensors":
+        return digest({name: array.tobytes() for name, array in safetensors.numpy.load(content).items()})
+    return content
+
+
+def _rows(path: Path) -> State:
+    """Of a store: what is recorded of each run and trial."""
+    found: State = {}
+    with closing(sqlite3.connect(path)) as file:
+        for fingerprint, status, result, history in file.execute(
+            "SELECT fingerprint, status, result, history FROM laddernet_runs"
+        ):
+            # What is not done has no end yet, in whatever way it was left.
+            if status == "done":
+                told = {name: value for name, value in json.loads(result).items() if name != "seconds"}
+                found[f"run {fingerprint[:12]}"] = json.dumps([told, json.loads(history)])
+        tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        if "trials" in tables:
+            for number, status in file.execute("SELECT number, state FROM trials"):
+                found[f"trial {number}"] = status if status == "COMPLETE" else None
+            for number, name, value in file.execute(
+                "SELECT number, param_name, param_value FROM trials JOIN trial_params USING (trial_id)"
+            ):
+                found[f"trial {number} {name}"] = value
+    return found
+
+
+def _differing(now: State, wanted: State, ignored: str | None = None) -> str | None:
+    """What is not as it should be at the end; what is left over of unfinished files does not matter."""
+    for name, value in wanted.items():
+        if (ignored and name.startswith(ignored + "/")) or value is None:
+            continue
+        if name not in now:
+            return f"{name} is missing"
+        if now[name] != value:
+            if isinstance(value, dict):
+                keys = [key for key in {**value, **now[name]} if value.get(key) != now[name].get(key)]
+                return f"{name} differs in {', '.join(keys[:3])}"
+            return f"{name} differs"
+    return None
+
+
+def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    counts = outcome.counts
+    if not counts["cases"]:
+        yield "left out", "no C compiler"
+        return
+    yield "faults", f"{counts['cases']:,}"
+    for title, prefix in (("by kind", "cases: "), ("by command", "command: ")):
+        names = [name for name in counts if name.startswith(prefix)]
+        yield title, ", ".join(f"{name.removeprefix(prefix)} {counts[name]:,}" for name in names)
+    yield "different states from which the next run went on", f"{counts['distinct states']:,}"

@@ -1,0 +1,488 @@
+"""Kills at random moments, of drivers, workers, Ray nodes and PostgreSQL, until the work is done all the same.
+
+Each campaign starts one or several commands, sends signals at moments drawn at random (after a checkpoint, or while a
+process starts), starts again what has ended, and compares the end with that of the undisturbed command, bit by bit: no
+result is lost, none is recorded twice. SIGSTOP lasts longer than the lease, which is short here.
+"""
+
+import os
+import pwd
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torture.common import ROOT, Failure, Options, Outcome, complaint, describe, environment, keep, without_seconds
+from torture.faults import State, _differing, state
+
+COUNT, LONG_COUNT = 150, 1_100  # signals
+PER_CAMPAIGN = 25
+LEASE = 3.0  # seconds
+PATIENCE = 900.0  # seconds without progress that count as a hang; the machine may have other things to do
+_LIVES = 60.0  # seconds that a process may take to end once it should
+
+# The driver as it is, but for its patience: leases of seconds, and runs that survive any number of deaths.
+ENTRY = f"""
+import os
+from laddernet.study import driver, store
+assert hasattr(driver, "HEARTBEAT") and hasattr(driver, "_DEATHS")
+driver.HEARTBEAT, driver._DEATHS = 0.5, 10**9
+store.Store.open.__func__.__kwdefaults__["lease"] = {LEASE}
+from laddernet.cli import main
+main()
+"""
+
+SMALL = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--checkpoint-every", "0")
+TRAIN = ("train", *SMALL, "--epochs", "400", "--out", "work")
+STUDY = ("study", "--models", "vanilla,baseline-noise", "--seeds", "2", *SMALL, "--epochs", "120", "--jobs", "2")
+TUNE = (
+    "tune",
+    "vanilla",
+    *SMALL,
+    "--epochs",
+    "60",
+    "--trials",
+    "4",
+    "--draws",
+    "2",
+    "--sampler",
+    "random",
+    "--no-prune",
+)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Commands that are disturbed together, and which processes are hit how often."""
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    reference: str
+    victims: dict[str, int]
+    kills: int = PER_CAMPAIGN
+
+
+_LOCAL = {"SIGKILL worker": 55, "SIGKILL driver": 25, "SIGSTOP worker": 8, "SIGSTOP driver": 12}
+CAMPAIGNS = {
+    "train": Campaign("train", (TRAIN,), "train", {"SIGKILL driver": 85, "SIGSTOP driver": 15}),
+    "study": Campaign("study", ((*STUDY, "--out", "work"),), "study", _LOCAL),
+    "two drivers, one folder": Campaign("two drivers, one folder", ((*STUDY, "--out", "work"),) * 2, "study", _LOCAL),
+    "three drivers, one store": Campaign(
+        "three drivers, one store",
+        tuple((*STUDY, "--store", "shared.db", "--out", f"work{n}") for n in range(3)),
+        "study",
+        {**_LOCAL, "SIGSTOP driver": 20},
+    ),
+    "tune": Campaign("tune", ((*TUNE, "--jobs", "2", "--out", "work"),), "tune", _LOCAL),
+    "two searches, one folder": Campaign(
+        "two searches, one folder", ((*TUNE, "--jobs", "1", "--out", "work"),) * 2, "tune", _LOCAL
+    ),
+    "PostgreSQL": Campaign(
+        "PostgreSQL",
+        tuple((*STUDY, "--store", "{server}", "--out", f"work{n}") for n in range(2)),
+        "study",
+        {**_LOCAL, "SIGKILL PostgreSQL": 15},
+    ),
+    "Ray": Campaign(
+        "Ray",
+        ((*STUDY[:-2], "--executor", "ray", "--address", "{ray}", "--out", "work"),),
+        "study",
+        {"SIGKILL Ray worker": 40, "SIGKILL driver": 30, "SIGKILL Ray node": 30},
+        kills=6,
+    ),
+}
+
+
+def run(asked: Options, shim: Path | None) -> Outcome:
+    outcome = Outcome()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])  # so that every run has one core, also on Ray
+    (asked.work / "cache").mkdir(parents=True, exist_ok=True)
+    wanted = asked.count or (LONG_COUNT if asked.long else COUNT)
+    names = [name for name in CAMPAIGNS if name not in _missing()]
+    if asked.kind:
+        names = [asked.kind]
+    # Ray takes long for each kill: it comes up once, and in the long run every so often.
+    often = [name for name in names if name != "Ray"]
+    references: dict[str, State] = {}
+    number = asked.case or 0
+    while asked.case is None or number == asked.case:
+        name = often[number % len(often)] if often else "Ray"
+        if "Ray" in names and number % (5 * len(often) if asked.long else 10**9) == len(often):
+            name = "Ray"
+        campaign = CAMPAIGNS[name]
+        if campaign.reference not in references:
+            references[campaign.reference] = _refer(asked, campaign.reference)
+        left = wanted - _signals(outcome)
+        limit = campaign.kills if asked.case is not None else min(campaign.kills, max(left, 1))
+        Disturbed(asked, number, campaign, limit, references[campaign.reference], outcome).run()
+        number += 1
+        done = _signals(outcome)
+        asked.on_case(f"{done:,} of {wanted:,} signals, {len(outcome.failures)} failures")
+        if done >= wanted and (asked.kind or number > len(often)):
+            break
+    return outcome
+
+
+def _signals(outcome: Outcome) -> int:
+    return sum(count for what, count in outcome.counts.items() if what.startswith("SIG"))
+
+
+def _missing() -> list[str]:
+    """Campaigns for which something is not installed."""
+    from importlib.util import find_spec
+
+    missing = [] if _postgres_programs() else ["PostgreSQL"]
+    return missing if find_spec("ray") else [*missing, "Ray"]
+
+
+def _refer(asked: Options, name: str) -> State:
+    """What the undisturbed command leaves."""
+    folder = asked.work / "references" / name
+    folder.mkdir(parents=True)
+    argv = {"train": TRAIN, "study": (*STUDY, "--out", "work"), "tune": (*TUNE, "--jobs", "2", "--out", "work")}[name]
+    command = [sys.executable, "-c", ENTRY, *argv]
+    done = subprocess.run(command, cwd=folder, env=environment(asked.work), capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{describe(argv)} should end well: {done.stderr}")
+    return _result(folder, ["work"], None)
+
+
+def _result(folder: Path, outs: list[str], url: str | None) -> State:
+    """What must come out the same: every run's files by the name of its folder, the tables, the store."""
+    found: State = {}
+    for out in outs:
+        for name, value in state(folder / out).items():
+            kept = (
+                "table.csv",
+                "table.md",
+                "table.tex",
+                "weights.safetensors",
+                "metrics.csv",
+                "config.json",
+                "result.json",
+            )
+            if name.endswith(kept):
+                found.setdefault(name, value)
+                if found[name] != value:
+                    found[name] = f"differs in {out}"
+            elif name.endswith(".db"):
+                found["store"] = value
+    if (folder / "shared.db").exists():
+        found["store"] = state(folder)["shared.db"]
+    if url is not None:
+        found["store"] = _recorded(url)
+    return found
+
+
+def _recorded(url: str) -> State:
+    import json
+
+    from laddernet.study.store import Store
+
+    with closing(Store.open(url, create=False)) as store:
+        return {
+            f"run {run.fingerprint[:12]}": json.dumps([without_seconds(run.result or {}), run.history])
+            for run in store.runs(history=True)
+            if run.status == "done"
+        }
+
+
+class Disturbed:
+    """A campaign under way."""
+
+    def __init__(
+        self, asked: Options, number: int, campaign: Campaign, kills: int, reference: State, outcome: Outcome
+    ) -> None:
+        self.asked, self.number, self.campaign, self.kills = asked, number, campaign, kills
+        self.reference, self.outcome = reference, outcome
+        self.rng = random.Random(f"kills {asked.seed} {number}")
+        self.folder = asked.work / f"campaign-{number}"
+        self.tag = f"{os.getpid()}-{number}"
+        self.places: dict[str, str] = {}
+        self.environment = environment(asked.work, TORTURE=self.tag)
+        self.drivers: dict[int, subprocess.Popen[str]] = {}
+        self.done: set[int] = set()
+        self.failed: list[str] = []
+        self.server: Postgres | None = None
+        self.cluster: Any = None
+
+    def run(self) -> None:
+        self.folder.mkdir()
+        self.outcome.counts["campaigns"] += 1
+        self.outcome.counts[f"campaigns: {self.campaign.name}"] += 1
+        with ExitStack() as stack:
+            stack.callback(self._end_all)
+            if any("{server}" in part for part in self.campaign.commands[0]):
+                self.server = stack.enter_context(postgres())
+                self.places["server"] = self.server.url
+            if "ray" in self.campaign.commands[0]:
+                self.cluster = stack.enter_context(ray_cluster())
+                self.environment |= self.cluster.environment | {
+                    "TORTURE": self.tag,
+                    "HOME": os.environ.get("HOME", "/"),
+                }
+                self.places["ray"] = self.cluster.address
+            self._disturb()
+            if not self.failed:
+                self._judge()
+        if self.failed:
+            about = "\n".join(self.failed)
+            kept = keep(self.folder, "kills", self.asked.seed, self.number, about)
+            what = f"{self.campaign.name}: {describe(self.campaign.commands[0])}"
+            self.outcome.failures.append(Failure("kills", self.number, what, self.failed[0], kept))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- Signals --------------------------------------------------------------------------------------------------
+
+    def _disturb(self) -> None:
+        sent = 0
+        early = False
+        while not self.failed and self._start():
+            if sent >= self.kills:
+                self._wait(lambda: False)
+                continue
+            # While something starts; but then one must get on before the next, so that the work has an end.
+            early = not early and self.rng.random() < 0.4
+            if early:
+                self._sleep(self.rng.uniform(0, 4))
+            else:
+                before = self._progress()
+                self._wait(lambda before=before: self._progress() != before)
+                self._sleep(self.rng.uniform(0, 0.2))
+            victims = self.campaign.victims
+            victim = self.rng.choices(list(victims), list(victims.values()))[0]
+            if self._hit(victim):
+                sent += 1
+                self.outcome.counts[victim] += 1
+
+    def _start(self) -> bool:
+        """Start what has been ended; false if all commands have done their work."""
+        for place, argv in enumerate(self.campaign.commands):
+            driver = self.drivers.get(place)
+            if place in self.done or (driver is not None and driver.poll() is None):
+                continue
+            if driver is not None:
+                out, err = driver.communicate()
+                if driver.returncode == 0:
+                    self.done.add(place)
+                    continue
+                if driver.returncode != -signal.SIGKILL:
+                    self.outcome.counts["ends with a sentence"] += 1
+                    if why := complaint(driver.returncode, err):
+                        self.failed.append(f"a driver ended: {why}\n{out}\n{err}")
+                        return False
+                    time.sleep(0.2)  # it met another that has not ended yet, or a server that is not up again
+            filled = [part.format(**self.places) if part.startswith("{") else part for part in argv]
+            self.drivers[place] = subprocess.Popen(
+                [sys.executable, "-c", ENTRY, *filled],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        return len(self.done) < len(self.campaign.commands)
+
+    def _hit(self, victim: str) -> bool:
+        """Send the signal; false if there is no such process just now."""
+        if victim == "SIGKILL PostgreSQL":
+            assert self.server is not None
+            self.server.kill()
+            self._sleep(self.rng.uniform(0, 2))
+            self.server.start()
+            return True
+        if victim == "SIGKILL Ray node":
+            if "other" not in self.cluster.nodes:
+                self.cluster.start("other")
+                return False
+            self.cluster.kill("other")
+            del self.cluster.nodes["other"]
+            return True
+        sign = signal.SIGKILL if "SIGKILL" in victim else signal.SIGSTOP
+        if "Ray worker" in victim:
+            found = [pid for name in self.cluster.nodes for pid in self.cluster.workers(name)]
+        elif "driver" in victim:
+            found = [driver.pid for driver in self.drivers.values() if driver.poll() is None]
+        else:
+            found = [pid for driver in self.drivers.values() for pid in children(driver.pid)]
+        if not found:
+            return False
+        chosen = self.rng.choice(found)
+        try:
+            os.kill(chosen, sign)
+        except ProcessLookupError:
+            return False
+        if sign == signal.SIGSTOP:
+            time.sleep(self.rng.choice([self.rng.uniform(0, 1), LEASE + self.rng.uniform(0.5, 2)]))
+            with suppress(ProcessLookupError):
+                os.kill(chosen, signal.SIGCONT)
+        return True
+
+    def _progress(self) -> frozenset[str]:
+        names = ("checkpoints/*.json", "runs/*/checkpoints/*.json", "runs/*/result.json")
+        names += tuple(f"draws/{name}" for name in names[1:]) + ("result.json",)
+        return frozenset(str(path) for name in names for path in self.folder.glob(f"work*/{name}"))
+
+    def _sleep(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends and not self._all_ended():
+            time.sleep(0.01)
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Until the condition holds, or a driver has ended."""
+        ends = time.monotonic() + PATIENCE
+        running = [driver for place, driver in self.drivers.items() if place not in self.done]
+        while not condition() and all(driver.poll() is None for driver in running):
+            if time.monotonic() > ends:
+                self.failed.append(f"no progress within {PATIENCE:.0f} s")
+                return
+            time.sleep(0.01)
+
+    def _all_ended(self) -> bool:
+        return all(driver.poll() is not None for driver in self.drivers.values())
+
+    # --- The end --------------------------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        outs = sorted({argv[argv.index("--out") + 1] for argv in self.campaign.commands})
+        url = self.places.get("server")
+        found = _result(self.folder, outs, url)
+        wanted = self.reference
+        if differing := _differing(found, wanted):
+            self.failed.append(f"the end is not that of the undisturbed command: {differing}")
+        if more := [name for name in found if name not in wanted]:
+            self.failed.append(f"there is more than without disturbance: {', '.join(more)}")
+        ends = time.monotonic() + _LIVES
+        while (left := self._left()) and time.monotonic() < ends:
+            time.sleep(0.2)
+        if left:
+            self.failed.append(f"processes are left: {left}")
+        self.outcome.counts["results compared"] += sum(name.endswith("result.json") for name in wanted)
+
+    def _left(self) -> list[int]:
+        """Processes of this campaign that are still there."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    if f"TORTURE={self.tag}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+        return found
+
+    def _end_all(self) -> None:
+        for driver in self.drivers.values():
+            driver.kill()
+            driver.communicate()
+        for pid in self._left():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that any thread of a process has started."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+# --- Servers ----------------------------------------------------------------------------------------------------
+
+
+def _postgres_programs() -> Path | None:
+    on_path = shutil.which("initdb")
+    found = [Path(on_path)] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return found[-1].parent if found else None
+
+
+class Postgres:
+    """A PostgreSQL server of one's own, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        programs = _postgres_programs()
+        assert programs is not None
+        self._programs, self._folder = programs, folder
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:  # as whom the server refuses to run
+            user = pwd.getpwnam("postgres")
+            self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        self.url = f"postgresql://owner@/postgres?host={folder}"
+        self._call("initdb", "-U", "owner", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions")
+        self.start()
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
+        with (self._folder / "output").open("w") as output:  # not a pipe, which the server would keep open
+            subprocess.run(command, cwd=self._folder, stdout=output, stderr=output, check=True, **self._as)
+
+    def start(self) -> None:
+        options = f"-c listen_addresses= -c unix_socket_directories={self._folder} -c shared_buffers=16MB"
+        for attempt in range(20):
+            try:
+                self._call("pg_ctl", "start", "-w", "-t", "120", "-l", str(self._folder / "log"), "-o", options)
+                return
+            except subprocess.CalledProcessError:  # processes of the killed one still have its shared memory
+                if attempt == 19:
+                    raise
+                time.sleep(0.5)
+
+    def kill(self) -> None:
+        pid = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        with suppress(subprocess.CalledProcessError):
+            self._call("pg_ctl", "stop", "-m", "immediate")
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket's path has at most 107 bytes
+    try:
+        server = Postgres(folder)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def ray_cluster() -> Iterator[Any]:
+    """The cluster of two nodes that the tests use."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from ray_cluster import Cluster
+
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
+    cluster = Cluster(folder)
+    try:
+        cluster.start("head")
+        cluster.wait_for_head()
+        cluster.start("other")
+        yield cluster
+    finally:
+        for name in list(cluster.nodes):
+            cluster.kill(name)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    counts = outcome.counts
+    signals = {name: count for name, count in counts.items() if name.startswith("SIG")}
+    yield "signals", f"{_signals(outcome):,}"
+    yield "by kind", ", ".join(f"{name} {count:,}" for name, count in sorted(signals.items()))
+    names = [name for name in counts if name.startswith("campaigns: ")]
+    yield "campaigns", ", ".join(f"{name.removeprefix('campaigns: ')} {counts[name]:,}" for name in names)
+    yield "results compared bit by bit", f"{counts['results compared']:,}"

@@ -1,0 +1,400 @@
+"""Calls of the command line in forked processes: the imports, which take seconds, are made once.
+
+The server imports all that commands need and computes nothing, because a process that JAX has given threads cannot be
+forked. Each batch of calls runs in one fork; a call that ends the process, or hangs, ends its batch, and the server
+forks again for the rest.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_SHOWN = 20_000  # characters of what a call prints
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the shim does at the n-th system call below a folder (see faults.c)."""
+
+    folder: str
+    number: int = 0
+    action: str = "count"
+    target: str = ""  # the folder that is deleted
+    errno: int = 0
+    onwards: bool = False  # all later calls fail, too
+    seconds: float = 0.0  # by which the clock jumps
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command and the conditions under which it runs."""
+
+    argv: Sequence[str]
+    cwd: str
+    stubs: bool = False  # stop where training would begin, and count the input as accepted
+    inline: bool = False  # studies and searches train in the driver's process
+    stdin: str | None = None  # a file
+    seconds: float = 60.0
+    memory: int | None = None  # bytes of address space beyond those of the server
+    descriptors: int | None = None  # beyond those that are open
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a call ended."""
+
+    code: int = 0
+    signal: int = 0
+    hung: bool = False
+    accepted: bool = False
+    out: str = ""
+    err: str = ""
+    memory: int = 0  # bytes by which the process grew
+    calls: int = 0  # that the shim counted
+
+
+class Accepted(BaseException):
+    """Raised in the place of training."""
+
+
+# --- The client -------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A fork server as a child process; one thread may use it at a time."""
+
+    def __init__(self, environment: dict[str, str], log: Path, shim: Path | None = None) -> None:
+        if shim is not None:
+            environment = {**environment, "LD_PRELOAD": str(shim), "TORTURE_SHIM": str(shim)}
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "torture.server"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env=environment,
+                start_new_session=True,
+            )
+        self._log = log
+
+    def call(self, calls: Sequence[Call]) -> Iterator[Ended]:
+        """Perform these one after another."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([asdict(call) for call in calls]).encode() + b"\n")
+        self._process.stdin.flush()
+        for _ in calls:
+            line = self._process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"The fork server has ended; {self._log} may say why.")
+            yield Ended(**json.loads(line))
+
+    def one(self, call: Call) -> Ended:
+        (ended,) = self.call([call])
+        return ended
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Pool:
+    """Servers that share the work."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._servers = servers
+        self._idle = list(servers)
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.close()
+
+    @contextmanager
+    def one(self) -> Iterator[Server]:
+        server = self._idle.pop()
+        try:
+            yield server
+        finally:
+            self._idle.append(server)
+
+    def map(self, function: Callable[[Server, Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """What the function makes of each item, as many at a time as there are servers."""
+
+        def perform(item: Any) -> Any:
+            with self.one() as server:
+                return function(server, item)
+
+        with ThreadPoolExecutor(len(self._servers)) as pool:
+            yield from pool.map(perform, items)
+
+
+# --- The server -------------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    _import_all()
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin.buffer:
+        calls = [_call(values) for values in json.loads(line)]
+        done = 0
+        while done < len(calls):
+            done += _fork(calls[done:], replies)
+
+
+def _call(values: dict[str, Any]) -> Call:
+    fault = values.pop("fault")
+    return Call(**values, fault=fault and Fault(**fault))
+
+
+def _fork(calls: Sequence[Call], replies: Any) -> int:
+    """Perform calls in a new process as far as it lives; reply to each; return how many that were."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _child(calls, writer)
+    os.close(writer)
+    done, partial = 0, b""
+    ends = time.monotonic() + calls[0].seconds
+    ended: dict[str, Any] = {}
+    while True:
+        ready, _, _ = select.select([reader], [], [], max(ends - time.monotonic(), 0))
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            ended = {"hung": True}
+            break
+        chunk = os.read(reader, 1 << 16)
+        if not chunk:
+            break
+        *lines, partial = (partial + chunk).split(b"\n")
+        for line in lines:
+            print(line.decode(), file=replies, flush=True)
+            done += 1
+            ends = time.monotonic() + (calls[done].seconds if done < len(calls) else 30)
+    os.close(reader)
+    _, status = os.waitpid(pid, 0)
+    if done == len(calls):
+        return done
+    code = os.waitstatus_to_exitcode(status)
+    err = _last_output()
+    result = Ended(code=max(code, 0), signal=max(-code, 0), err=err)
+    print(json.dumps({**asdict(result), **ended}), file=replies, flush=True)
+    return done + 1
+
+
+def _last_output() -> str:
+    """What the last call wrote to stderr before its process ended."""
+    try:
+        return _error_file().read_text(errors="replace")[:_SHOWN]
+    except OSError:
+        return ""
+
+
+def _error_file(pid: int | None = None) -> Path:
+    return Path(os.environ["LADDERNET_CACHE"]).parent / f"stderr-{pid or os.getpid()}"
+
+
+def _child(calls: Sequence[Call], writer: int) -> None:
+    # In the parent's name, so that what is written before a kill can be found by it.
+    error = os.open(_error_file(os.getppid()), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    output = os.memfd_create("stdout")
+    os.dup2(output, 1)
+    os.dup2(error, 2)
+    os.set_inheritable(1, True)
+    if any(call.stubs for call in calls):
+        _put_stubs()
+    if any(call.inline for call in calls):
+        _train_inline()
+    for call in calls:
+        for file in (1, 2):
+            os.ftruncate(file, 0)
+            os.lseek(file, 0, os.SEEK_SET)
+        result = _perform(call)
+        data = json.dumps(
+            {**result, "out": os.pread(1, _SHOWN, 0).decode(errors="replace"),
+             "err": os.pread(2, _SHOWN, 0).decode(errors="replace")}
+        ).encode() + b"\n"  # fmt: skip
+        while data:
+            data = data[os.write(writer, data) :]
+    os._exit(0)
+
+
+def _perform(call: Call) -> dict[str, Any]:
+    from laddernet.cli import main
+
+    os.chdir(call.cwd)
+    stdin = os.open(call.stdin or os.devnull, os.O_RDONLY)
+    os.dup2(stdin, 0)
+    os.close(stdin)
+    sys.argv = ["laddernet", *call.argv]
+    before = _reset_peak()
+    code, accepted = 0, False
+    limits = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE)}
+    try:
+        if call.memory is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + call.memory, limits[resource.RLIMIT_AS][1]))
+        if call.descriptors is not None:
+            used = len(os.listdir("/proc/self/fd")) - 1
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used + call.descriptors, limits[resource.RLIMIT_NOFILE][1]))
+        if call.fault is not None:
+            _arm(call.fault)
+        try:
+            main()
+        finally:
+            for kind, limit in limits.items():
+                resource.setrlimit(kind, limit)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except Accepted:
+        accepted = True
+    except BaseException:
+        code = 1
+        traceback.print_exc()
+    counted = _disarm() if call.fault is not None else 0
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    grown = max(_status("VmHWM") - before, 0)
+    return {"code": code, "accepted": accepted, "memory": grown, "calls": counted}
+
+
+def _reset_peak() -> int:
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _shim() -> Any:
+    return ctypes.CDLL(os.environ["TORTURE_SHIM"])
+
+
+def _arm(fault: Fault) -> None:
+    actions = ("count", "fail", "kill", "torn", "delete", "clock")
+    _shim().torture_arm(
+        fault.folder.encode(),
+        fault.target.encode(),
+        ctypes.c_long(fault.number),
+        actions.index(fault.action),
+        fault.errno,
+        int(fault.onwards),
+        ctypes.c_double(fault.seconds),
+    )
+
+
+def _disarm() -> int:
+    return int(_shim().torture_disarm())
+
+
+def _import_all() -> None:
+    """All that commands import when they are called, and nothing computed."""
+    import gc
+
+    import jax._src.xla_bridge
+    import matplotlib.pyplot  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import sklearn.linear_model  # noqa: F401
+
+    import laddernet.cli
+    import laddernet.commands
+    import laddernet.fitting
+    import laddernet.study.cli
+    import laddernet.study.pictures
+    import laddernet.study.worker
+    import laddernet.table.cli
+    import laddernet.tune.cli
+
+    laddernet.cli._docstrings = _cached(laddernet.cli._docstrings)  # type: ignore[attr-defined]
+    assert not jax._src.xla_bridge.backends_are_initialized(), "JAX has threads already; nothing can be forked"
+    gc.collect()
+    gc.freeze()
+
+
+def _cached(function: Any) -> Any:
+    """The same function, which parses the commands' modules once and not in each call."""
+    found: dict[str, Any] = {}
+
+    def cached(module: str, names: Sequence[str]) -> Any:
+        if module not in found:
+            found[module] = function(module, names)
+        return found[module]
+
+    return cached
+
+
+def _put_stubs() -> None:
+    """End with `Accepted` where an input has passed all checks and training would begin."""
+    import laddernet.classifier
+    import laddernet.commands
+    import laddernet.study.cli
+    import laddernet.training
+    import laddernet.tune.cli
+
+    def accept(*_: Any, **__: Any) -> Any:
+        raise Accepted
+
+    laddernet.classifier.LadderClassifier.fit = accept  # type: ignore[method-assign]
+    laddernet.training.run_epoch = accept
+    laddernet.study.cli.drive = accept  # type: ignore[attr-defined]
+    laddernet.tune.cli.drive = accept  # type: ignore[attr-defined]
+
+
+def _train_inline() -> None:
+    """Let studies and searches train in the driver's process, so that the shim counts all their system calls."""
+    import laddernet.study.cli
+    import laddernet.tune.cli
+    from laddernet.study import worker
+
+    class Inline:
+        slots = 1
+
+        def __init__(self) -> None:
+            self._tasks: list[tuple[int, Any]] = []
+
+        def start(self, slot: int, task: Any) -> None:
+            self._tasks.append((slot, task))
+
+        def events(self, timeout: float) -> list[tuple[int, Any]]:
+            if not self._tasks:
+                time.sleep(0.05)
+                return []
+            slot, task = self._tasks.pop(0)
+            return [(slot, worker.perform(asdict(task), lambda record: None))]
+
+        def __getattr__(self, name: str) -> Any:
+            """`close`, and whatever else a driver may ask of an executor that has nothing under way."""
+            return lambda *_, **__: None
+
+    for module in (laddernet.study.cli, laddernet.tune.cli):
+        module.choose_executor = lambda *_, **__: Inline()  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    serve()
