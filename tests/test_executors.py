@@ -124,7 +124,7 @@ def test_a_study_needs_nothing_that_windows_lacks_and_its_driver_no_device(tmp_p
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": found},
+        env={**os.environ, "PYTHONPATH": found, "LADDERNET_NATIVE": "0"},  # as there
         capture_output=True,
         text=True,
         timeout=PATIENCE,
