@@ -296,6 +296,8 @@ def _recovered(
     """
     key = f"{case.scenario.name} {ignored} " + digest({"state": repr(sorted(state(folder).items())).encode()})
     if key not in verified:
+        if case.scenario.target == "out":  # files are written to folders that exist
+            (folder / "out").mkdir(exist_ok=True)
         ended = server.one(_call(folder, (*case.scenario.argv, *case.scenario.recovery)))
         if ended.hung or ended.signal or ended.code:
             verified[key] = f"afterwards: exit code {ended.code}, signal {ended.signal}: {ended.err[-300:]}"
