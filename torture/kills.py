@@ -159,7 +159,11 @@ def _result(folder: Path, outs: list[str], url: str | None) -> State:
     """What must come out the same: every run's files by the name of its folder, the tables, the store."""
     found: State = {}
     for out in outs:
-        for name, value in state(folder / out).items():
+        files = state(folder / out)
+        for name, value in files.items():
+            # What another driver finished in its own folder may have been begun in this one.
+            if "runs/" in name and f"{name.rpartition('/')[0]}/result.json" not in files:
+                continue
             kept = (
                 "table.csv",
                 "table.md",
