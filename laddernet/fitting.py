@@ -171,8 +171,7 @@ def _held_out(
     """The labelled rows to learn from, and those by which to stop."""
     if not of.early_stopping:
         return labelled, labelled[:0]
-    if not (_finite(of.validation_fraction) and 0 < of.validation_fraction < 1):
-        raise InputError(f"validation_fraction is {of.validation_fraction!r}; it must lie between 0 and 1.")
+    checks.number("validation_fraction", of.validation_fraction, above=0, below=1)
     fewest = np.bincount(codes[labelled]).min()
     if fewest < 5 or len(labelled) * of.validation_fraction < len(of.classes_):
         warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=5)
@@ -374,7 +373,3 @@ def _on_device(name: str | None) -> Iterator[None]:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and math.isfinite(value)

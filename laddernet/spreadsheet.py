@@ -4,9 +4,9 @@ import re
 
 # Also after what separates cells: where the comma is a decimal point, a spreadsheet splits at the semicolon.
 _PLACE = r"(^|[,;\"])"
-_FORMULA = r"(\s*[=+@＝＋－＠-]|[\t\r\n\0])"
-_BARE = re.compile(f"{_PLACE}('*{_FORMULA})")
-_QUOTED = re.compile(f"{_PLACE}'('*{_FORMULA})")
+_FORMULA = r"([\s']*[=+@＝＋－＠-]|'*[\t\r\n\0])"  # also behind a ', so that what is put there can be taken away
+_BARE = re.compile(_PLACE + _FORMULA)
+_QUOTED = re.compile(f"{_PLACE}'{_FORMULA}")
 
 
 def quoted(text: str) -> str:

@@ -300,7 +300,7 @@ def test_early_stopping_keeps_the_best_on_rows_held_out() -> None:
     assert min(errors[-2:]) >= min(errors)
     with pytest.warns(UserWarning, match="too few labels"):
         assert "validation_error" not in fit(y=few(4), early_stopping=True).history_[0]
-    with pytest.raises(InputError, match=r"validation_fraction is 1\.5; it must lie between 0 and 1"):
+    with pytest.raises(InputError, match=r"validation_fraction must be a finite number above 0 and below 1, got 1\.5"):
         fit(early_stopping=True, validation_fraction=1.5)
 
 
@@ -587,7 +587,7 @@ def test_integers_and_float32_will_do() -> None:
         ({"noise": "much"}, "noise is 'much'; give a number, or several."),
         (
             {"early_stopping": True, "validation_fraction": "a"},
-            "validation_fraction is 'a'; it must lie between 0 and 1.",
+            "validation_fraction must be a finite number above 0, got 'a'.",
         ),
         (
             {"early_stopping": True, "validation_fraction": 0.97},

@@ -181,7 +181,7 @@ def test_the_command_measures_what_the_function_does_on_the_tables_rows(tmp_path
     assert lines[0] == "clinic.csv: 240 rows, 60 of them labelled; 4 columns are used"
     assert "Error on 20 labelled rows that are not in the training, mean of 3 draws of labels," in lines
     for line, point in zip(lines[-4:-2], points, strict=True):
-        cells = [f"{mean:.1f} ± {doubt:.1f} %" for mean, doubt in (point.summary(), point.summary(alone=True))]
+        cells = [point.shown(), point.shown(alone=True)]
         assert line.split() == f"{point.per_class} {point.labels} {' '.join(cells)}".split()
     assert lines[-2:] == [forecast(points), "saved to c.svg"]
     assert ElementTree.parse(tmp_path / "c.svg").getroot().tag.endswith("svg")

@@ -137,7 +137,7 @@ def test_a_run_that_stands_twice_counts_once_and_a_contradiction_is_named(tmp_pa
 def test_an_export_does_not_overwrite_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text("my notes\n")
-    with pytest.raises(InputError, match="Line 1 of .* is damaged"):
+    with pytest.raises(InputError, match=r"Line 1 of .* is damaged"):
         export(path, run(1))
     assert path.read_text() == "my notes\n"
 

@@ -173,7 +173,6 @@ import os, sys, zlib
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import jax, numpy as np
 from laddernet import native
-from laddernet.files import writing
 from laddernet.models import find
 from laddernet.training import initial_state, run_epoch
 from laddernet.noise import normal
@@ -311,7 +310,6 @@ AT_ONCE = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from laddernet import native
-from laddernet.files import writing
 barrier = threading.Barrier(6)
 def begin(_):
     barrier.wait()
@@ -444,7 +442,6 @@ def test_a_compiler_may_have_arguments(cache: Path, monkeypatch: pytest.MonkeyPa
 DEVICES = """
 import jax, numpy as np
 from laddernet import native
-from laddernet.files import writing
 from laddernet.models import find
 from laddernet.training import initial_state, run_epoch
 

@@ -23,12 +23,14 @@ from laddernet.models import find
 from laddernet.options import say, show, whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
+from laddernet.study.exchange import export_runs, read_runs
 from laddernet.study.executors import Executor, LocalExecutor
-from laddernet.study.plan import PRESETS, Preset, keep_plan, plan, preset, read_plan
+from laddernet.study.plan import PRESETS, Preset, extend_plan, keep_plan, plan, preset, read_plan
 from laddernet.study.ray_executor import RayExecutor
 from laddernet.study.report import write_report
 from laddernet.study.status import Status, duration, estimate
 from laddernet.study.store import Store, has_no_password, without_passwords
+from laddernet.training import Config
 from laddernet.tuned import choice
 
 _out = Console()
@@ -48,7 +50,12 @@ TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': 
 
 
 def study(
-    what: Annotated[str, typer.Argument(help=f"A preset ({', '.join(PRESETS)}), or 'status'.")] = "demo",
+    what: Annotated[
+        str, typer.Argument(help=f"A preset ({', '.join(PRESETS)}), or 'status', 'export' or 'import'.")
+    ] = "demo",
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Of 'export': a study's folder and a file; of 'import': the reverse.")
+    ] = None,
     models: Annotated[str | None, typer.Option(help="Models, as in vanilla,linear,my.py:Mine. [default: all]")] = None,
     labels: Annotated[str | None, typer.Option(help="Numbers of labels, as in 100,1000,all.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, from 1 on.")] = None,
@@ -77,10 +84,20 @@ def study(
 ) -> None:
     """Train every model with every number of labels and many seeds, and print the table.
 
-    The same command again runs only what is missing. `laddernet study status --out DIR` tells from another terminal
-    how far it is.
+    The same command again runs only what is missing. `laddernet study status --out DIR` shows its progress from another
+    terminal. `laddernet study export DIR FILE` writes all finished runs to one text file, and `laddernet study import
+    FILE DIR` adds them to a study elsewhere, which then goes on from there.
     """
     command = ["laddernet", *sys.argv[1:]]
+    if what in ("export", "import"):
+        if paths is None or len(paths) != 2 or out_folder is not None:
+            needed = "a study's folder and a file" if what == "export" else "a file and a study's folder"
+            raise InputError(f"laddernet study {what} takes {needed}.")
+        act = _export if what == "export" else _import
+        act(paths[0], paths[1], store_name)
+        return
+    if paths:
+        raise InputError(f"laddernet study {what} takes no {str(paths[0])!r}; name the study's folder with --out.")
     if what == "status":
         _show_status(out_folder, store_name)
         return
@@ -240,6 +257,40 @@ def _show_status(folder: Path | None, store_name: str | None) -> None:
     with closing(_open(folder, store_name)) as store:
         held = read_plan(folder)
         _out.print(Status.of(store, held.configs, held.revisions).shown())
+
+
+def _export(folder: Path, file: Path, store_name: str | None) -> None:
+    plan = read_plan(folder)
+    with closing(_open(folder, store_name)) as store:
+        runs = Status.of(store, plan.configs, history=True).runs
+    finished = [run for run in runs if run.status == "done"]
+    count = export_runs(file, finished, plan.revisions)
+    show(f"{len(finished)} finished runs of {folder}; {file} holds {count} runs.")
+
+
+def _import(file: Path, folder: Path, store_name: str | None) -> None:
+    found, refused = read_runs(file)
+    for sentence in refused:
+        say(sentence)
+    if found:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        configs = {fingerprint: Config.from_json(run["config"]) for fingerprint, run in found.items()}
+        command = shlex.join(["laddernet", "study", "import", str(file), str(folder)])
+        public = store_name if store_name and has_no_password(store_name) else None
+        left_out = extend_plan(folder, configs, store=public, command=command)
+        with closing(Store.open(store_name or read_plan(folder).store or folder / "study.db")) as store:
+            new = store.add_finished(found)
+        show(f"{file} holds {_runs(len(found))}; {_runs(len(new))} {'is' if len(new) == 1 else 'are'} new in {folder}.")
+        if left_out:
+            advice = "the command of a study that uses those settings puts them into its table"
+            say(f"{_runs(len(left_out))} have other settings than the cells of this study's table; {advice}.")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 @contextmanager

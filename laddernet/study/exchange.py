@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from laddernet.errors import InputError
-from laddernet.files import reading, write_atomic
+from laddernet.files import from_json, reading, write_atomic
 from laddernet.study.page import thinned
 from laddernet.study.store import Run
 from laddernet.training import REVISION, Config
@@ -96,12 +96,12 @@ def _order(run: Json) -> tuple[Any, ...]:
 def _content(line: bytes) -> Json:
     """The parts of a line whose SHA-256 is right."""
     try:
-        run = json.loads(line)
+        run = from_json(line)
         digest = run.pop("sha256")
         intact = tuple(sorted(run)) == _PARTS and _digest(run) == digest
         if intact:
             _order(run)
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         intact = False
     if not intact:
         raise InputError("it is damaged (not JSON, or its SHA-256 is not that of its content)")

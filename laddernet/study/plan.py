@@ -93,7 +93,7 @@ def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, co
     Runs of an earlier command stay, so that models and seeds can be added; but not those of other data, nor of a cell
     that is now to be computed with other settings or by another revision, for a table must not mix them.
     """
-    earlier, _, _, revisions = read_plan(folder) if (folder / _FILE).exists() else Plan({}, None, "", {})
+    earlier, _, _, revisions = _plan_so_far(folder)
     data = {config.data for config in configs.values()}
     settings = {cell(config): (REVISION, replace(config, seed=0)) for config in configs.values()}
     kept = {}
@@ -101,13 +101,41 @@ def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, co
         how = revisions[fingerprint], replace(config, seed=0)
         if config.data in data and settings.get(cell(config), how) == how:
             kept[fingerprint] = config
-    runs = [
-        {"fingerprint": fingerprint, "revision": revisions.get(fingerprint, REVISION), "config": asdict(config)}
-        for fingerprint, config in {**kept, **configs}.items()
-    ]
-    held = {"format": _FORMAT, "store": store, "command": command, "runs": runs}
-    write_atomic(folder / _FILE, (json.dumps(held, indent=1, ensure_ascii=False) + "\n").encode())
+    _write_plan(folder, Plan({**kept, **configs}, store, command, revisions))
     return [fingerprint for fingerprint in earlier if fingerprint not in kept and fingerprint not in configs]
+
+
+def extend_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> list[str]:
+    """Add runs that were finished elsewhere to the folder's study; return those that have no place in its table.
+
+    A run has one if its cell is empty or holds runs of the same settings and revision, on the same data. ``store`` and
+    ``command`` are kept if the folder has no study yet.
+    """
+    earlier, known_store, known_command, revisions = _plan_so_far(folder)
+    settings = {cell(config): (revisions[name], replace(config, seed=0)) for name, config in earlier.items()}
+    fitting = dict(earlier)
+    for fingerprint, config in configs.items():
+        how = REVISION, replace(config, seed=0)
+        same_data = not fitting or config.data == next(iter(fitting.values())).data
+        if same_data and settings.setdefault(cell(config), how) == how:
+            fitting[fingerprint] = config
+    if earlier:
+        store, command = known_store, known_command
+    _write_plan(folder, Plan(fitting, store, command, revisions))
+    return [fingerprint for fingerprint in configs if fingerprint not in fitting]
+
+
+def _plan_so_far(folder: Path) -> Plan:
+    return read_plan(folder) if (folder / _FILE).exists() else Plan({}, None, "", {})
+
+
+def _write_plan(folder: Path, plan: Plan) -> None:
+    runs = [
+        {"fingerprint": fingerprint, "revision": plan.revisions.get(fingerprint, REVISION), "config": asdict(config)}
+        for fingerprint, config in plan.configs.items()
+    ]
+    held = {"format": _FORMAT, "store": plan.store, "command": plan.command, "runs": runs}
+    write_atomic(folder / _FILE, (json.dumps(held, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def read_plan(folder: Path) -> Plan:

@@ -1,5 +1,6 @@
 """Runs on a Ray cluster, whose nodes may come and go."""
 
+import math
 import os
 import queue
 import socket
@@ -53,7 +54,7 @@ class RayExecutor:
             raise InputError("Ray is not installed; install it with pip install 'laddernet[ray]'.")
         if cpus < 1:
             raise InputError(f"--cpus-per-run is {cpus}; it must be 1 or more.")
-        if gpus < 0 or (gpus > 1 and gpus % 1):
+        if not 0 <= gpus < math.inf or (gpus > 1 and gpus % 1):
             raise InputError(f"--gpus-per-run is {gpus:g}; it must be 0, a share below 1, or a whole number.")
         if address is not None:
             reach(address)

@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from laddernet.machine import cores
+from laddernet.options import visible
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
 from laddernet.study.tables import Result, Table, tabulate
@@ -102,18 +103,19 @@ class Status:
                 errors = [progress.get(name) for name in ("validation_error", "test_error")]
                 error = next((f"{value:.2f} %" for value in errors if _is_number(value)), "")
                 epoch = f"epoch {progress['epoch']}/{progress['epochs']}" if _share(run) else "starting"
-                grid.add_row(Text(config.model), f"{config.labels} labels", f"seed {config.seed}", epoch, error)
+                model = Text(visible(config.model))
+                grid.add_row(model, f"{config.labels} labels", f"seed {config.seed}", epoch, error)
         parts.append(grid)
         table = self.table()
         cells = RichTable("model", *(f"{n} labels" for n in table.labels), box=None, padding=(0, 2))
         for row in table.rows:
             values = ["" if c.aer is None else f"{c.aer:.2f} % ({c.n}/{c.wanted})" for c in row.cells]
             if any(values):
-                cells.add_row(Text(row.model), *values)
+                cells.add_row(Text(visible(row.model)), *values)
         parts.append(cells)
         parts += map(Text, self.remarks())
         parts += [
-            Text(f"failed: {c.model}, {c.labels} labels, seed {c.seed}: {run.error}", style="red")
+            Text(visible(f"failed: {c.model}, {c.labels} labels, seed {c.seed}: {run.error}"), style="red")
             for run in self.runs
             if run.status == "failed" and (c := self.configs[run.fingerprint])
         ]

@@ -35,6 +35,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from scipy import stats
 
+from laddernet.options import visible
 from laddernet.spreadsheet import quoted
 
 Key = tuple[str, int]  # a model's id and a number of labels
@@ -368,15 +369,6 @@ def _has_paper(row: Row) -> bool:
     return any(cell.paper_aer is not None for cell in row.cells)
 
 
-def _plain(text: str) -> str:
-    r"""One line that prints as it is: no controls, no invisible characters, nothing that UTF-8 cannot hold.
-
-    >>> print(_plain("a\nb\x1b[31m"))
-    a\nb\x1b[31m
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 # --- Markdown ---------------------------------------------------------------------------------------------------
 
 
@@ -410,7 +402,7 @@ def _markdown(name: str) -> str:
     >>> print(_markdown("my_gate.py:Gate|<b>"))
     my\\_gate\\.py\\:Gate&#124;&#60;b&#62;
     """
-    return _plain(name).translate(_MARKDOWN)
+    return visible(name).translate(_MARKDOWN)
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------
@@ -452,7 +444,7 @@ def _csv(name: str) -> str:
     >>> _csv("=1+1"), _csv("gate.py:Gate")
     ("'=1+1", 'gate.py:Gate')
     """
-    return _plain(quoted(name))
+    return visible(quoted(name))
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------------
@@ -513,7 +505,7 @@ def _latex(text: str) -> str:
     >>> print(_latex("50_% {γ}"))
     50\_\% \{\textbackslash{}u03b3\}
     """
-    known = "".join(c if c.isascii() or c in _LATEX else c.encode("unicode_escape").decode() for c in _plain(text))
+    known = "".join(c if c.isascii() or c in _LATEX else c.encode("unicode_escape").decode() for c in visible(text))
     return "".join(_LATEX.get(c, c) for c in known).replace("--", "-{}-{}")  # which would be one dash
 
 
@@ -525,12 +517,12 @@ def to_rich(table: Table) -> Group:
     grid = _rich_grid(table)
     for row in table.rows:
         cells = (Text(_ours_shown(cell), "bold" if cell.best else "") for cell in row.cells)
-        grid.add_row(Text(_plain(row.model)), *cells)
+        grid.add_row(Text(visible(row.model)), *cells)
         if _has_paper(row):
             grid.add_row(*map(Text, ["  paper", *map(_paper_shown, row.cells)]), style="dim")
     notes = [Text(note) for note in _notes(table)]
     shown: list[RenderableType] = [
-        Text(_title(_plain(table.data)), "bold"),
+        Text(_title(visible(table.data)), "bold"),
         grid,
         *notes,
         Text("\n" + _welch_title(table), "bold"),
@@ -538,7 +530,7 @@ def to_rich(table: Table) -> Group:
     if rows := _welch_rows(table):
         tests = _rich_grid(table)
         for row in rows:
-            tests.add_row(*map(Text, [_plain(row.model), *map(_welch_shown, row.cells)]))
+            tests.add_row(*map(Text, [visible(row.model), *map(_welch_shown, row.cells)]))
         shown.append(tests)
     return Group(*shown)
 

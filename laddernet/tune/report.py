@@ -10,6 +10,7 @@ from rich.text import Text
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.options import visible
 from laddernet.training import REVISION
 from laddernet.tune.outcome import STATES, Outcome, Slice, Tried, newest
 from laddernet.tuned import Entry, Key, read, to_toml
@@ -26,7 +27,7 @@ def summary(found: Sequence[Outcome]) -> RenderableType:
             tables[title] = _grid("model", "best %", "untuned %", "trials", "pruned", "failed", "saved", text=1)
         best, untuned = outcome.ranked[:1], outcome.untuned
         tables[title].add_row(
-            Text(outcome.about["model"] + other_revision(outcome)),
+            Text(visible(outcome.about["model"] + other_revision(outcome))),
             error(best[0]) if best else "",
             error(untuned) if untuned else "",
             *map(str, (len(outcome.trials), outcome.count("pruned"), outcome.count("failed"))),
@@ -54,8 +55,9 @@ def details(outcome: Outcome) -> RenderableType:
             head = (name, "" if importance is None else f"{importance:.0%}") if place == 0 else ("", "")
             shown = (f"{min(part.means):.2f}", f"{statistics.median(part.means):.2f}") if part.means else ("", "")
             slices.add_row(*head, span(part), str(len(part.means)), *shown)
-    parts: list[RenderableType] = [Text(f"\n{outcome.name}", "bold"), Text(compute(outcome)), best, slices]
-    parts += [Text(f"failed: trial {t.number}: {t.reason}", "red") for t in outcome.trials if t.state == "failed"]
+    parts: list[RenderableType] = [Text(f"\n{visible(outcome.name)}", "bold"), Text(compute(outcome)), best, slices]
+    failed = (trial for trial in outcome.trials if trial.state == "failed")
+    parts += [Text(visible(f"failed: trial {trial.number}: {trial.reason}"), "red") for trial in failed]
     return Group(*parts)
 
 
