@@ -129,7 +129,7 @@ def run(asked: Options, shim: Path | None) -> Outcome:
         outcome.counts["left out: there is no C compiler"] = 1
         return outcome
     (asked.work / "cache").mkdir(parents=True, exist_ok=True)
-    cores = 1 if asked.case is not None else min(len(os.sched_getaffinity(0)), 2)
+    cores = min(len(os.sched_getaffinity(0)), 2)
     with Pool([Server(environment(asked.work), asked.work / "log", shim) for _ in range(cores)]) as pool:
         with pool.one() as server:
             seeds = Seeds(asked.work / "seeds", server, True, asked.seed)
@@ -167,8 +167,8 @@ def _cases(references: dict[str, Reference]) -> Iterator[Case]:
 
 def _is_chosen(asked: Options, case: Case) -> bool:
     """Each call once with one of the kinds, in turn; all of them in the long run."""
-    if asked.case is not None:
-        return case.number == asked.case
+    if asked.cases:
+        return case.number in asked.cases
     if asked.kind is not None and asked.kind not in (case.scenario.name, case.kind):
         return False
     if asked.long or case.fault is None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +113,18 @@ def run(asked: Options, shim: Path | None) -> Outcome:
     # Ray takes long for each kill: it comes up once, and in the long run every so often.
     often = [name for name in names if name != "Ray"]
     references: dict[str, State] = {}
-    number = asked.case or 0
-    while asked.case is None or number == asked.case:
+    for number in asked.cases or count():
         name = often[number % len(often)] if often else "Ray"
         if "Ray" in names and number % (5 * len(often) if asked.long else 10**9) == len(often):
             name = "Ray"
         campaign = CAMPAIGNS[name]
         if campaign.reference not in references:
             references[campaign.reference] = _refer(asked, campaign.reference)
-        left = wanted - _signals(outcome)
-        limit = campaign.kills if asked.case is not None else min(campaign.kills, max(left, 1))
+        limit = campaign.kills if asked.cases else min(campaign.kills, max(wanted - _signals(outcome), 1))
         Disturbed(asked, number, campaign, limit, references[campaign.reference], outcome).run()
-        number += 1
         done = _signals(outcome)
         asked.on_case(f"{done:,} of {wanted:,} signals, {len(outcome.failures)} failures")
-        if done >= wanted and (asked.kind or number > len(often)):
+        if done >= wanted and (asked.kind or number >= len(often)) and not asked.cases:
             break
     return outcome
 
