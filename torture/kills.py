@@ -330,7 +330,7 @@ class Disturbed:
 
     def _progress(self) -> frozenset[str]:
         names = ("checkpoints/*.json", "runs/*/checkpoints/*.json", "runs/*/result.json")
-        names += tuple(f"draws/{name}" for name in names[1:]) + ("result.json",)
+        names = (*names, *(f"draws/{name}" for name in names[1:]), "result.json")
         return frozenset(str(path) for name in names for path in self.folder.glob(f"work*/{name}"))
 
     def _sleep(self, seconds: float) -> None:
