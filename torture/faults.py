@@ -277,6 +277,9 @@ def _lost(scenario: Scenario, now: State, reference: Reference) -> str | None:
             for key, value in before.items():
                 if (now.get(name) or {}).get(key) not in (value, reference.after[name].get(key)):
                     return f"lost: {key} in {name}"
+        elif name.endswith("metrics.csv"):  # grows from epoch to epoch
+            if not (now.get(name) or b"").startswith(before):
+                return f"lost: {name}"
         elif now.get(name) not in (before, reference.after.get(name)):
             return f"lost: {name}"
     if scenario.name == "train":
