@@ -144,6 +144,8 @@ def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
         arrays = path.with_suffix(".safetensors")
         if record["sha256"] != sha256(arrays):
             raise InputError(f"{arrays} is damaged.")
+        if type(record["epoch"]) is not int or not all(type(of_epoch) is dict for of_epoch in record["history"]):
+            raise InputError(f"{path} is not a checkpoint as laddernet writes it.")
         return {key: record[key] for key in ("epoch", "history")}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):

@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--long", action="store_true", default=os.environ.get("LONG") == "1", help="hours, not minutes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, help="cases of a part (kills: signals), instead of its default")
-    parser.add_argument("--case", type=int, help="only this case, as a failure names it")
+    parser.add_argument("--case", type=int, nargs="+", default=[], help="only these cases, as failures name them")
     parser.add_argument("--kind", help="only cases of this kind")
     parser.add_argument("--no-report", action="store_true", help="do not write results/torture.md")
     given = parser.parse_args()
@@ -34,7 +34,7 @@ def main() -> int:
     failed = 0
     for name in given.only or PARTS:
         work = work_folder()
-        asked = Options(given.seed, given.long, work, given.count, given.case, given.kind)
+        asked = Options(given.seed, given.long, work, given.count, tuple(given.case), given.kind)
         started = time.monotonic()
         try:
             shim = _shim(work)
@@ -52,7 +52,7 @@ def main() -> int:
         _print_failures(outcome, given.seed)
         sys.stdout.flush()
         failed += len(outcome.failures)
-        if not given.no_report and given.case is None:
+        if not given.no_report and not given.case:
             report.write(name, figures, outcome, seconds, given)
     return 1 if failed else 0
 

@@ -46,7 +46,7 @@ class Options:
     long: bool
     work: Path  # an empty folder, in memory where there is one: nothing here tests the disk
     count: int | None = None  # cases of the part, instead of its default
-    case: int | None = None  # only this one
+    cases: tuple[int, ...] = ()  # only these
     kind: str | None = None  # only cases of this kind
     on_case: Callable[[str], None] = lambda line: None  # called after each, with a line of progress
 

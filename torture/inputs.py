@@ -783,13 +783,13 @@ KINDS: dict[str, tuple[Kind, int]] = {
 def run(asked: Options, shim: Path | None) -> Outcome:
     cores = len(os.sched_getaffinity(0))
     (asked.work / "cache").mkdir(parents=True, exist_ok=True)
-    cores = 1 if asked.case is not None else min(cores, 2)
+    cores = min(cores, 2)
     outcome = Outcome()
     with Pool([Server(environment(asked.work), asked.work / "log", shim) for _ in range(cores)]) as pool:
         with pool.one() as server:
             seeds = Seeds(asked.work / "seeds", server, shim is not None, asked.seed)
         count = asked.count or (LONG_COUNT if asked.long else COUNT)
-        cases = iter([asked.case] if asked.case is not None else range(count))
+        cases = iter(asked.cases or range(count))
         batches = iter(lambda: list(islice(cases, BATCH)), [])
         for _ in pool.map(lambda server, batch: _batch(asked, seeds, server, batch, outcome), batches):
             done = outcome.counts["cases"]

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +113,18 @@ def run(asked: Options, shim: Path | None) -> Outcome:
     # Ray takes long for each kill: it comes up once, and in the long run every so often.
     often = [name for name in names if name != "Ray"]
     references: dict[str, State] = {}
-    number = asked.case or 0
-    while asked.case is None or number == asked.case:
+    for number in asked.cases or count():
         name = often[number % len(often)] if often else "Ray"
         if "Ray" in names and number % (5 * len(often) if asked.long else 10**9) == len(often):
             name = "Ray"
         campaign = CAMPAIGNS[name]
         if campaign.reference not in references:
             references[campaign.reference] = _refer(asked, campaign.reference)
-        left = wanted - _signals(outcome)
-        limit = campaign.kills if asked.case is not None else min(campaign.kills, max(left, 1))
+        limit = campaign.kills if asked.cases else min(campaign.kills, max(wanted - _signals(outcome), 1))
         Disturbed(asked, number, campaign, limit, references[campaign.reference], outcome).run()
-        number += 1
         done = _signals(outcome)
         asked.on_case(f"{done:,} of {wanted:,} signals, {len(outcome.failures)} failures")
-        if done >= wanted and (asked.kind or number > len(often)):
+        if done >= wanted and (asked.kind or number >= len(often)) and not asked.cases:
             break
     return outcome
 
@@ -159,7 +157,11 @@ def _result(folder: Path, outs: list[str], url: str | None) -> State:
     """What must come out the same: every run's files by the name of its folder, the tables, the store."""
     found: State = {}
     for out in outs:
-        for name, value in state(folder / out).items():
+        files = state(folder / out)
+        for name, value in files.items():
+            # What another driver finished in its own folder may have been begun in this one.
+            if "runs/" in name and f"{name.rpartition('/')[0]}/result.json" not in files:
+                continue
             kept = (
                 "table.csv",
                 "table.md",
@@ -328,7 +330,7 @@ class Disturbed:
 
     def _progress(self) -> frozenset[str]:
         names = ("checkpoints/*.json", "runs/*/checkpoints/*.json", "runs/*/result.json")
-        names += tuple(f"draws/{name}" for name in names[1:]) + ("result.json",)
+        names = (*names, *(f"draws/{name}" for name in names[1:]), "result.json")
         return frozenset(str(path) for name in names for path in self.folder.glob(f"work*/{name}"))
 
     def _sleep(self, seconds: float) -> None:

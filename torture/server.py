@@ -321,6 +321,7 @@ def _import_all() -> None:
     import matplotlib.pyplot  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import sklearn.linear_model  # noqa: F401
+    import typer
 
     import laddernet.cli
     import laddernet.commands
@@ -332,6 +333,7 @@ def _import_all() -> None:
     import laddernet.tune.cli
 
     laddernet.cli._docstrings = _cached(laddernet.cli._docstrings)  # type: ignore[attr-defined]
+    typer.main.get_command(laddernet.cli.app)  # parses them now
     assert not jax._src.xla_bridge.backends_are_initialized(), "JAX has threads already; nothing can be forked"
     gc.collect()
     gc.freeze()

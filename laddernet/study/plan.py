@@ -164,6 +164,8 @@ def read_plan(folder: Path) -> Plan:
             configs[fingerprint], revisions[fingerprint] = config, revision
         if not configs:
             raise ValueError("it has no runs")
+        if type(held["store"]) not in (str, type(None)) or type(held["command"]) is not str:
+            raise ValueError("its store and its command must be text")
         return Plan(configs, held["store"], held["command"], revisions)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = " ".join(str(error).split())

@@ -511,6 +511,6 @@ def _told(name: object, advice: str) -> Iterator[None]:
     """What the database refuses inside the block becomes an `InputError` that names the store and the reason."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error) as error:
+    except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's own messages may quote damaged text
         reason = shown_all(str(error.orig if isinstance(error, DBAPIError) else error).partition("\n")[0])
         raise InputError(f"Cannot use the store {name} ({reason}); {advice}.") from error

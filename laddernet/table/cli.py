@@ -225,7 +225,9 @@ def curve(
     counts: Annotated[
         str | None, typer.Option(help="Labels a class, as in 1,5,20. [default: 1,2,5,10 … up to all]")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=2, help="Draws of labels, and trainings, for each of the counts.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(min=2, max=1000, help="Draws of labels, and trainings, for each of the counts.")
+    ] = 5,
     also: Also = None,
     drop: Drop = "",
     use: Use = "",

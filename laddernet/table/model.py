@@ -452,6 +452,7 @@ class TableModel:
         rare = about["learned"]["rare"]
         if type(rare) is not int or not 0 < rare <= _MOST_RARE:
             raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
+        _check_types(about)
         columns = tuple(Column(**column) for column in about["columns"])
         fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         return cls(
@@ -468,6 +469,27 @@ class TableModel:
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # which older files do not have
         )
+
+
+def _check_types(about: modelfile.About) -> None:
+    """Refuse a file that holds another type where the commands take a text or a number."""
+    texts_in = {
+        "target": [about["target"]],
+        "version": [about["version"]],
+        "unlabeled": [about["unlabeled"]] if about.get("unlabeled") is not None else [],
+        "classes": [*about["classes"], *about["labels"]],
+        "dropped": [*about["dropped"], *about["dropped"].values()],
+        "columns": [column[field] for column in about["columns"] for field in ("name", "kind")],
+    }
+    numbers_in = {"rows": [about["rows"]], "positional": [about["positional"]], "labels": about["labels"].values()}
+    for values, kind in ((texts_in, str), (numbers_in, int)):
+        for name, held in values.items():
+            if wrong := [value for value in held if type(value) is not kind]:
+                raise TypeError(f"{name} holds {str(wrong[0])[:80]!r}, not {'a text' if kind is str else 'a number'}")
+    if list(about["labels"]) != about["classes"] or len(about["classes"]) != len(
+        about["classifier"]["classes"]["values"]
+    ):
+        raise ValueError("its classes are not those of its classifier")
 
 
 def _not_understood(column: Column, cells: np.ndarray) -> str:

@@ -295,7 +295,13 @@ def _open_parquet(path: Path) -> Table:
             # By a file and not by its name, in which pyarrow takes no stray byte.
             with path.open("rb") as raw, pyarrow.parquet.ParquetFile(raw) as file:
                 yield file
-        except (pyarrow.ArrowException, OSError) as error:
+        except (
+            pyarrow.ArrowException,
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: names that are not text, and the like
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"{path} is not a whole Parquet file ({_line(error)}); write it anew.") from error
 
     with opened() as file:
@@ -310,7 +316,8 @@ def _open_parquet(path: Path) -> Table:
         with opened() as file:
             for batch in file.iter_batches(_rows_of_a_part(len(columns)), columns=list(names)):
                 batch.validate(full=True)  # text that is not UTF-8 would fail only where it is used
-                frame = batch.to_pandas(ignore_metadata=True, types_mapper=whole.get)[list(names)]
+                plain = batch.replace_schema_metadata(None)  # which pyarrow parses even where it is to be ignored
+                frame = plain.to_pandas(ignore_metadata=True, types_mapper=whole.get)[list(names)]
                 yield frame.set_axis(pd.RangeIndex(first, first + len(frame)))
                 first += len(frame)
 

@@ -24,7 +24,7 @@ from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.page import page
 from laddernet.tune.report import details, summary, write_tuned
-from laddernet.tune.search import SAMPLERS, Search, check_search, more, open_storage
+from laddernet.tune.search import SAMPLERS, Search, check_search, more, open_storage, understood
 from laddernet.tune.space import Spaces
 
 _out = Console()
@@ -181,17 +181,19 @@ def _report(folder: Path, store_name: str | None, models: list[str], write: Path
         raise InputError(f"{folder} holds no search; name the --out of a search, or its --store.")
     with closing(Store.open(store_name or folder / "tune.db", create=False)) as store:
         storage = open_storage(store)
-        found = outcomes(storage)
+        with understood(store):  # all that is to be shown, before anything is written
+            found = outcomes(storage)
+            shown_page = page(found).encode()
+            shown = [summary(found)]
+            shown += [details(one) for one in found if len(found) == 1 or one.about["model"] in models]
         storage.engine.dispose()
     if not found:
         raise InputError(f"There is no search in {store.name}; name the --out of a search, or its --store.")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / "tune.html", page(found).encode())
-    _out.print(summary(found))
-    for outcome in found:
-        if len(found) == 1 or outcome.about["model"] in models:
-            _out.print(details(outcome))
+    write_atomic(folder / "tune.html", shown_page)
+    for part in shown:
+        _out.print(part)
     written = [str(folder / "tune.html")]
     if write is not None:
         keys = write_tuned(found, write)

@@ -141,7 +141,8 @@ class Search:
                 if untuned is not None:
                     self.study.enqueue_trial(untuned)
             self.study.set_user_attr(ATTRIBUTE, {**asdict(self.plan), "command": command})
-        self.limit = _limit(space, sampler, trials, self.study.get_trials(deepcopy=False))
+            held = self.study.get_trials(deepcopy=False)
+        self.limit = _limit(space, sampler, trials, held)
 
     def wanted(self) -> list[Config]:
         """The next draw of each trial that is under way. Trials that have come to their end are told so."""
@@ -329,6 +330,21 @@ def _told(store: Store) -> Iterator[None]:
         reason = " ".join(str(getattr(cause, "orig", None) or cause or error).split())
         raise InputError(
             f"Cannot use the searches in {store.name} ({reason}); check the store, or name another."
+        ) from error
+
+
+@contextmanager
+def understood(store: Store) -> Iterator[None]:
+    """As `_told`, and what is not as a search leaves it becomes an `InputError`, too."""
+    try:
+        with _told(store):
+            yield
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise InputError(
+            f"The searches in {store.name} are damaged ({reason}); restore the store, or name another."
         ) from error
 
 

@@ -1,0 +1,119 @@
+"""Counterexamples that `make torture` found: each is one sentence and exit code 2."""
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from support import Finished, laddernet, tiny_config
+from test_tune import made_up, tune
+
+from laddernet import checkpoint, modelfile
+from laddernet.errors import InputError
+from laddernet.study.plan import keep_plan, read_plan
+from laddernet.table.model import TableModel
+
+
+def is_one_sentence(ended: Finished, words: str) -> None:
+    assert ended.code == 2
+    assert ended.err.startswith("laddernet: ")
+    assert len(ended.err.splitlines()) == 1
+    assert words in ended.err
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    frame = pd.DataFrame({"size": [0.5, 1.5] * 6, "y": ["cat", "dog"] * 6})
+    TableModel.fit(frame, "y", hidden=(4,), n_networks=1, max_steps=1).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rows", "many"),
+        ("labels", {"cat": None, "dog": 6}),
+        ("labels", {"cat": {}, "dog": 6}),
+        ("classes", ["cat"]),
+        ("dropped", {"id": 3}),
+        ("target", 1),
+    ],
+)
+def test_a_model_with_a_fitting_checksum_and_other_types_is_refused(
+    model: Path, tmp_path: Path, name: str, value: Any
+) -> None:
+    arrays, about = modelfile.read(model, "table")
+    modelfile.write(tmp_path / "bad.safetensors", "table", arrays, {**about, name: value})
+    is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
+
+
+def test_damaged_pandas_metadata_do_not_keep_a_parquet_file_from_being_read(model: Path, tmp_path: Path) -> None:
+    pd.DataFrame({"size": [0.5, 1.5]}).to_parquet(tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    # Once as it is, and once in the schema that Arrow keeps in base64.
+    assert b'"index_columns"' in content
+    (tmp_path / "t.parquet").write_bytes(content.replace(b'"index_columns":', b'"index_columns"\xff'))
+    done = laddernet("predict", model, "t.parquet", cwd=tmp_path)
+    assert (done.code, len(done.out.splitlines())) == (0, 3)
+
+
+@pytest.mark.parametrize("change", [{"epoch": "1"}, {"history": 0.5}, {"history": [1]}])
+def test_a_checkpoint_with_a_fitting_checksum_and_other_types_is_refused(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    state = {"a": np.zeros(2, np.float32)}
+    checkpoint.save(tmp_path, 1, state, fingerprint="f", history=[{"epoch": 1}])
+    path = tmp_path / "epoch-000001.json"
+    record = {**json.loads(path.read_bytes()), **change}
+    record.pop("check")
+    record["check"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="No checkpoint in"):
+        checkpoint.load(tmp_path, state, fingerprint="f")
+    assert safetensors.numpy.load_file(tmp_path / "epoch-000001.safetensors")
+
+
+@pytest.mark.parametrize(("name", "value"), [("store", 3), ("store", []), ("command", None)])
+def test_a_plan_with_other_types_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    config = tiny_config()
+    keep_plan(tmp_path, {config.fingerprint: config}, store=None, command="laddernet study")
+    path = tmp_path / "study.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(InputError, match="must be text"):
+        read_plan(tmp_path)
+    is_one_sentence(laddernet("study", "status", "--out", ".", cwd=tmp_path), "is not a plan")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE trials SET state = '-1'",
+        "UPDATE trials SET datetime_complete = 'x'",
+        "UPDATE trial_params SET distribution_json = '{'",
+        "UPDATE trial_user_attributes SET value_json = 'null'",
+        "UPDATE study_user_attributes SET value_json = '{}'",
+        "DROP TABLE trial_params",
+    ],
+)
+def test_a_search_in_a_damaged_store_is_one_sentence_and_its_page_stays(tmp_path: Path, statement: str) -> None:
+    options = ("vanilla", "--labels", "40", "--hidden", "8,4", "--epochs", "4", "--out", "t", "--trials", "2")
+    assert tune(*options, "--draws", "1", cwd=tmp_path, work=made_up).code == 0
+    page = (tmp_path / "t" / "tune.html").read_bytes()
+    with closing(sqlite3.connect(tmp_path / "t" / "tune.db", isolation_level=None)) as file:
+        file.execute(statement)
+    is_one_sentence(laddernet("tune", "report", "--out", "t", cwd=tmp_path), "tune.db")
+    assert (tmp_path / "t" / "tune.html").read_bytes() == page
+
+
+def test_repeats_without_end_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,y\n1,x\n2,z\n")
+    done = laddernet("curve", "t.csv", "--target", "y", "--repeats", str(2**53), cwd=tmp_path)
+    assert done.code == 2
+    assert "1000" in done.err
