@@ -404,6 +404,7 @@ def test_no_memory_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     refused(laddernet("data", cwd=tmp_path), "There is not enough memory (Unable to allocate 40.0 TiB); give a ")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 @pytest.mark.parametrize("unbuffered", [False, True])
 def test_only_what_standard_output_refuses_is_said_to_be_of_it(unbuffered: bool) -> None:
