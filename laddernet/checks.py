@@ -1,6 +1,7 @@
 """The checks of numbers that a user gives: type, finiteness and range, each refused in one sentence."""
 
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,6 +74,15 @@ def numbers(name: str, values: Any) -> list[float]:
         return [float(number(name, value)) for value in _listed(values)]
     except InputError:
         raise InputError(f"{name} must be finite numbers of 0 or more, got {shown(values)}.") from None
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value read from a file is a number that a float can hold.
+
+    >>> is_finite(0.5), is_finite(10**400), is_finite(float("nan")), is_finite("1")
+    (True, False, False, False)
+    """
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def shown(value: Any) -> str:

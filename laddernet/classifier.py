@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from laddernet import modelfile
+from laddernet.checks import is_finite
 from laddernet.errors import InputError
 from laddernet.labels import encode_labels, is_missing, known_labels
 from laddernet.network import Rows, Scaling, folded, join, log_softmax, softmax
@@ -295,7 +296,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made.history_ = about["history"]
         if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
             raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
-        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], about.get("bound"))  # None before format 2
+        bound = about.get("bound")  # None before format 2
+        if bound is not None and not (is_finite(bound) and bound > 0):
+            raise InputError("The model's bound is not a number above 0; save the model anew.")
+        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], bound)
         held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
         if about["networks"] != len(held):
             raise InputError(

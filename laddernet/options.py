@@ -1,5 +1,6 @@
 """What commands have in common: how they read their options, and how they speak up."""
 
+import csv
 import json
 import sys
 
@@ -27,6 +28,18 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     (1000, 500)
     """
     return tuple(whole_number(option, part) for part in text.split(","))
+
+
+def names_in(text: str) -> list[str]:
+    """
+    >>> names_in('a, "b, c"')
+    ['a', 'b, c']
+    """
+    try:
+        names = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        raise InputError(f"{text!r} is not a list of names; put a name with a line break in double quotes.") from None
+    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
 def say(sentence: str) -> None:

@@ -7,7 +7,6 @@ The folder holds ``config.json``, ``command.txt``, ``environment.json``, ``metri
 import csv
 import io
 import json
-import math
 import os
 import platform
 import shlex
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from laddernet import checkpoint, native
+from laddernet import checkpoint, checks, native
 from laddernet.data import TrainingData
 from laddernet.errors import InputError, RemovedError
 from laddernet.files import locked, reading, write_atomic, writing
@@ -247,7 +246,7 @@ def _read_result(folder: Path, config: Config, *, with_test: bool) -> dict[str, 
     if with_test and "test_error" not in result:
         raise InputError(f"{folder} holds a run of a search, without a test error; choose another --out.")
     for name, value in result.items():
-        if name != "fingerprint" and not (isinstance(value, int | float) and math.isfinite(value)):
+        if name != "fingerprint" and not checks.is_finite(value):
             raise InputError(_DAMAGED.format(path))
     return result
 

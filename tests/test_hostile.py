@@ -170,7 +170,7 @@ def test_an_encoding_that_is_none_is_one_sentence(tmp_path: Path, encoding: str,
 def test_a_list_of_columns_with_a_line_break_is_one_sentence(tmp_path: Path, option: str, untrained: None) -> None:
     (tmp_path / "t.csv").write_text(CSV)
     done = laddernet("fit", "t.csv", "--target", "label", option, "a\nb", cwd=tmp_path)
-    refused(done, r"'a\nb' is no list of columns; put a name with a line break in double quotes.")
+    refused(done, r"'a\nb' is not a list of names; put a name with a line break in double quotes.")
 
 
 def test_a_parquet_file_with_text_that_is_not_utf8_is_one_sentence(tmp_path: Path, untrained: None) -> None:
@@ -276,6 +276,10 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "categories of a trillion rows": (
         _set("learned", "rare", to=10**12),
         "The model says that categories in fewer than 1000000000000 rows are rare; save it anew.",
+    ),
+    "a bound that is no number": (
+        _set("classifier", "bound", to={}),
+        "The model's bound is not a number above 0; save the model anew.",
     ),
     "a number too large": (_set("classifier", "shares", to=[10**400]), "m is not a model as laddernet saves it (Over"),
 }

@@ -395,6 +395,15 @@ def test_a_damaged_file_of_a_run_is_one_sentence_or_harmless(
         assert str(folder) in sentence
 
 
+def test_a_result_that_no_float_can_hold_is_refused(finished: tuple[Path, Finished], tmp_path: Path) -> None:
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(result | {"test_error": 10**400}))
+    refused = laddernet("train", *OPTIONS, "--out", "run", cwd=tmp_path)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "result.json is damaged" in refused.err
+
+
 def test_a_damaged_checkpoint_is_one_sentence_or_passed_over(tmp_path: Path) -> None:
     rng = random.Random(0)
 

@@ -724,3 +724,21 @@ def test_a_damaged_plan_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "study.json").write_bytes(text)
     with pytest.raises(InputError, match="is not a plan of this version"):
         read_plan(tmp_path)
+
+
+def test_a_plan_whose_revision_is_no_number_is_refused(computed: Path) -> None:
+    path = computed / "study.json"
+    held = path.read_bytes()
+    plan = json.loads(held)
+    plan["runs"][0]["revision"] = [REVISION]
+    path.write_text(json.dumps(plan))
+    with pytest.raises(InputError, match=r"the revision \[\d+\] is not a number"):
+        read_plan(computed)
+    path.write_bytes(held)
+
+
+def test_models_that_are_no_list_are_one_sentence(tmp_path: Path) -> None:
+    ended = laddernet("study", "--models", "vanilla\rlinear", "--out", "s", cwd=tmp_path)
+    assert ended.code == 2
+    assert "is not a list of names; put a name with a line break in double quotes." in ended.err
+    assert list(tmp_path.iterdir()) == []

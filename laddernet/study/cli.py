@@ -1,6 +1,5 @@
 """The commands ``laddernet study`` and ``laddernet report``."""
 
-import csv
 import os
 import shlex
 import sys
@@ -20,7 +19,7 @@ from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.machine import cores
 from laddernet.models import find
-from laddernet.options import say, show, whole_number, whole_numbers
+from laddernet.options import names_in, say, show, whole_number, whole_numbers
 from laddernet.settings import RECIPES, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.exchange import export_runs, read_runs
@@ -217,8 +216,7 @@ def _asked(
     data: str | None,
 ) -> Preset:
     if models is not None:  # as CSV: a file's name may have a comma, within quotes
-        names = next(csv.reader([models], skipinitialspace=True))
-        what = replace(what, models=tuple(find(name.strip()).id for name in names))
+        what = replace(what, models=tuple(find(name).id for name in names_in(models) or [models]))
     if recipe is not None:
         what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
     if labels is not None:

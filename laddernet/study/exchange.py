@@ -7,11 +7,11 @@ result, the environment and the learning curves as the report's page shows them,
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from laddernet.checks import is_finite
 from laddernet.errors import InputError
 from laddernet.files import from_json, reading, write_atomic
 from laddernet.study.page import thinned
@@ -141,7 +141,7 @@ def _records(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
     [{'epoch': 1}, {'epoch': 2, 'test_error': 9}]
     """
     for name, values in columns.items():
-        if not all(value is None or (isinstance(value, int | float) and math.isfinite(value)) for value in values):
+        if not all(value is None or is_finite(value) for value in values):
             raise ValueError(f"the history of {name} is not of numbers")
     rows = zip(*columns.values(), strict=True)
     return [{name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows]

@@ -15,6 +15,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from laddernet.checks import is_finite
 from laddernet.models import MODELS
 from laddernet.study.pictures import Denoised, Surface
 from laddernet.study.tables import REFERENCE, Cell, Table
@@ -195,7 +196,7 @@ def _curve(history: Sequence[Mapping[str, Any]], quantity: str, axes: _Distinct)
 
 def _points(history: Sequence[Mapping[str, Any]], quantity: str) -> dict[int, float]:
     """Values by epoch, to four digits, thinned evenly to as many as a screen can show; the first and the last stay."""
-    known = [(record["epoch"], record[quantity]) for record in history if _is_number(record.get(quantity))]
+    known = [(record["epoch"], record[quantity]) for record in history if is_finite(record.get(quantity))]
     step = max(1.0, (len(known) - 1) / (_POINTS - 1))
     kept = [known[round(place * step)] for place in range(min(len(known), _POINTS))]
     return {epoch: _short(value) for epoch, value in kept}
@@ -216,10 +217,6 @@ def thinned(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _quantities(history: Iterable[Mapping[str, Any]]) -> dict[str, None]:
     return dict.fromkeys(name for record in history for name in record if name != "epoch")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _short(value: float) -> float:

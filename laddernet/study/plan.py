@@ -158,6 +158,8 @@ def read_plan(folder: Path) -> Plan:
         for run in held["runs"]:
             config = Config.from_json(run["config"] if "format" in held else run)
             revision = run["revision"] if "format" in held else REVISION
+            if type(revision) is not int:
+                raise ValueError(f"the revision {revision!r} is not a number")
             fingerprint = config.fingerprint if revision == REVISION else run["fingerprint"]
             if "format" in held and (run["fingerprint"] != fingerprint or type(fingerprint) is not str):
                 raise ValueError(f"the fingerprint {run['fingerprint']!r} is not that of its configuration")

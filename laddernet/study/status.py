@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from laddernet.checks import is_finite
 from laddernet.machine import cores
 from laddernet.options import visible
 from laddernet.study.plan import cell, shape
@@ -40,7 +41,7 @@ class Status:
         """Read the runs, and check what is computed with: a store may be damaged."""
         runs = store.runs(list(configs), history=history)
         for run in runs:
-            if run.status == "done" and not _is_number((run.result or {}).get("test_error")):
+            if run.status == "done" and not is_finite((run.result or {}).get("test_error")):
                 raise store.damaged(run, "result")
             if not all(isinstance(record.get("epoch"), int) for record in run.history or ()):
                 raise store.damaged(run, "history")
@@ -101,7 +102,7 @@ class Status:
             if run.status == "running":
                 config, progress = self.configs[run.fingerprint], run.progress or {}
                 errors = [progress.get(name) for name in ("validation_error", "test_error")]
-                error = next((f"{value:.2f} %" for value in errors if _is_number(value)), "")
+                error = next((f"{value:.2f} %" for value in errors if is_finite(value)), "")
                 epoch = f"epoch {progress['epoch']}/{progress['epochs']}" if _share(run) else "starting"
                 model = Text(visible(config.model))
                 grid.add_row(model, f"{config.labels} labels", f"seed {config.seed}", epoch, error)
@@ -126,10 +127,6 @@ def _share(run: Run) -> float:
     """How much of a run is done, from 0 to 1; 0 where its progress makes no sense."""
     epoch, epochs = ((run.progress or {}).get(name) for name in ("epoch", "epochs"))
     return epoch / epochs if isinstance(epoch, int) and isinstance(epochs, int) and 0 < epoch <= epochs else 0.0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def duration(seconds: float) -> str:

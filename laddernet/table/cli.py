@@ -1,6 +1,5 @@
 """The commands for a table of one's own: ``fit``, ``predict``, ``inspect``, ``suggest`` and ``curve``."""
 
-import csv
 import json
 import os
 import sys
@@ -33,7 +32,7 @@ from laddernet.curve import (
 )
 from laddernet.errors import InputError
 from laddernet.files import sha256
-from laddernet.options import say, show, visible, visible_json, whole_numbers
+from laddernet.options import names_in, say, show, visible, visible_json, whole_numbers
 from laddernet.table.columns import decoded, values_of
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
@@ -146,7 +145,7 @@ def predict(
     _spare(out, model, data)
     trained = TableModel.load(model)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
-    copied = _names(keep)
+    copied = names_in(keep)
     _check(trained, table, copied)
     added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
     unread: Counter[str] = Counter()
@@ -187,7 +186,7 @@ def suggest(
     _spare(out, model, data)
     trained = TableModel.load(model)
     table = open_table(data, delimiter=delimiter, encoding=encoding)
-    copied = _names(keep)
+    copied = names_in(keep)
     _check(trained, table, copied + ([] if target is None else [target]))
     if target is None and trained.target in table.columns:
         target = trained.target
@@ -326,7 +325,7 @@ def _prepare(model: str) -> None:
 def _rows(table: Table, target: str | None, also: Sequence[Table], unlabeled: str | None, **columns: str) -> Rows:
     """Read what is to be learned from, and print what it is; ``columns`` are names by what is to be done with them."""
     with _shown("Reading"):
-        named = {what: _names(names) for what, names in columns.items()}
+        named = {what: names_in(names) for what, names in columns.items()}
         rows = read_rows(table, target, also=also, unlabeled=unlabeled, **named)
     _print_rows(table.name, rows)
     return rows
@@ -459,18 +458,6 @@ def _plain(value: Any) -> Any:
 
 def _rounded(values: Any) -> list[float]:
     return [round(float(value), 6) for value in values]
-
-
-def _names(text: str) -> list[str]:
-    """
-    >>> _names('a, "b, c"')
-    ['a', 'b, c']
-    """
-    try:
-        names = next(csv.reader([text], skipinitialspace=True), [])
-    except csv.Error:
-        raise InputError(f"{text!r} is no list of columns; put a name with a line break in double quotes.") from None
-    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
 def _listed(names: Sequence[str]) -> str:

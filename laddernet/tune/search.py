@@ -125,7 +125,7 @@ class Search:
         )
         if not space.ranges:
             raise InputError(f"The space of {model} leaves nothing to search; give it a range.")
-        with _told(store), store.alone():
+        with understood(store), store.alone():
             self.study = optuna.create_study(
                 storage=storage,
                 study_name=self.plan.name,
@@ -296,7 +296,7 @@ def open_storage(store: Store) -> optuna.storages.RDBStorage:
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
     address = store.url.render_as_string(hide_password=False)
     try:
-        with _told(store), store.alone():
+        with understood(store), store.alone():
             storage = optuna.storages.RDBStorage(address, engine_kwargs=options)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
