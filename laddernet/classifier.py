@@ -298,7 +298,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], about.get("bound"))  # None before format 2
         held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
         if about["networks"] != len(held):
-            raise InputError(f"The model says it has {about['networks']} networks and holds {len(held)}; save it anew.")
+            raise InputError(
+                f"The model says it has {about['networks']} networks and holds {len(held)}; save the model anew."
+            )
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
         made._shares = about.get("shares", equal)

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import unicodedata
 
 from laddernet.errors import InputError
 
@@ -46,7 +45,7 @@ def visible(text: str) -> str:
     >>> print(visible("a\x1b[31m b\u202e ä\n"))
     a\x1b[31m b\u202e ä\n
     """
-    return "".join(c if _prints(c) else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def visible_json(text: str) -> str:
@@ -55,9 +54,5 @@ def visible_json(text: str) -> str:
     >>> visible_json('"\x9b1m"')
     '"\\u009b1m"'
     """
-    escaped = (c if _prints(c) or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    escaped = (c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
     return "".join(escaped).replace("\x7f", "\\u007f")  # which JSON does not escape
-
-
-def _prints(c: str) -> bool:
-    return c.isprintable() or unicodedata.category(c) == "Zs"  # a space of any width is harmless

@@ -584,7 +584,7 @@ def test_integers_and_float32_will_do() -> None:
         ({"linear_share": 1}, "linear_share must be a finite number of 0 or more and below 1, got 1."),
         ({"label_smoothing": -0.1}, "label_smoothing must be a finite number of 0 or more, got -0.1."),
         ({"noise": (0.1, 0.2, 0.3, 0.4)}, "noise has 4 values; give 1, 2 or 3 (layers 0 to 2)."),
-        ({"noise": "much"}, "noise is 'much'; give a number, or several."),
+        ({"noise": "much"}, "noise must be finite numbers of 0 or more, got 'much'."),
         (
             {"early_stopping": True, "validation_fraction": "a"},
             "validation_fraction must be a finite number above 0, got 'a'.",
@@ -593,7 +593,7 @@ def test_integers_and_float32_will_do() -> None:
             {"early_stopping": True, "validation_fraction": 0.97},
             "validation_fraction is 0.97, which leaves so few labels",
         ),
-        ({"recon_weights": -1}, "recon_weights is -1; every value must be a finite number, 0 or more."),
+        ({"recon_weights": -1}, "recon_weights must be finite numbers of 0 or more, got -1."),
         ({"scale": "log"}, "scale is 'log'; give one of 'auto', 'columns', 'range', 'none'."),
         ({"model": "vanila"}, "There is no model 'vanila'; did you mean 'vanilla'?"),
         ({"device": "abacus"}, "There is no device 'abacus' here; give one of cpu, or None."),
@@ -649,7 +649,7 @@ def test_only_the_last_hidden_layer_has_names_of_columns() -> None:
 
 def test_a_fit_that_fails_leaves_what_was_learned_before() -> None:
     done = fit()
-    with pytest.raises(InputError, match="max_steps is 0"):
+    with pytest.raises(InputError, match="max_steps must be an integer from 1 to 1000000000, got 0"):
         done.set_params(max_steps=0).fit(X[:, :3], np.where(few() == -1, None, NAMES[few()]))
     np.testing.assert_array_equal(done.predict_proba(X), fitted().predict_proba(X))
     np.testing.assert_array_equal(done.classes_, [0, 1, 2])

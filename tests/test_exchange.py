@@ -159,6 +159,7 @@ def test_a_store_takes_finished_runs_once(tmp_path: Path) -> None:
 SMALL = ("--models", "baseline,vanilla", "--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "2")
 
 
+@pytest.mark.process
 def test_a_study_goes_on_elsewhere_from_an_exported_file(tmp_path: Path) -> None:
     command = ("study", "demo", *SMALL, "--jobs", "1")
     assert laddernet(*command, "--seeds", "1", "--out", "here", cwd=tmp_path).code == 0

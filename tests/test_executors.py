@@ -74,6 +74,7 @@ def test_workers_share_the_memory_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> N
             assert environment(2) == dict(os.environ)
 
 
+@pytest.mark.process
 def test_each_worker_is_started_in_that_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, str]] = []
 
@@ -115,6 +116,7 @@ main()
 """
 
 
+@pytest.mark.process
 def test_a_study_needs_nothing_that_windows_lacks_and_its_driver_no_device(tmp_path: Path) -> None:
     (tmp_path / "like").mkdir()
     (tmp_path / "like" / "sitecustomize.py").write_text(LIKE_WINDOWS)
@@ -124,7 +126,7 @@ def test_a_study_needs_nothing_that_windows_lacks_and_its_driver_no_device(tmp_p
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": found},
+        env={**os.environ, "PYTHONPATH": found, "LADDERNET_NATIVE": "0"},  # as there
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -262,7 +262,7 @@ def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a trillion networks": (
         _set("classifier", "networks", to=10**12),
-        "The model says it has 1000000000000 networks and holds 1; save it anew.",
+        "The model says it has 1000000000000 networks and holds 1; save the model anew.",
     ),
     "classes of a gigabyte": (
         _set("classifier", "classes", "dtype", to="<U400000000"),
@@ -404,6 +404,7 @@ def test_no_memory_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     refused(laddernet("data", cwd=tmp_path), "There is not enough memory (Unable to allocate 40.0 TiB); give a ")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 @pytest.mark.parametrize("unbuffered", [False, True])
 def test_only_what_standard_output_refuses_is_said_to_be_of_it(unbuffered: bool) -> None:
@@ -424,7 +425,7 @@ def clean(text: str) -> None:
 
 
 def test_what_a_terminal_would_obey_is_made_visible() -> None:
-    assert visible("a\x1b[0m\u202e\x9b\x7f\udc80\tä\xa0") == "a\\x1b[0m\\u202e\\x9b\\x7f\\udc80\\tä\xa0"
+    assert visible("a\x1b[0m\u202e\x9b\x7f\udc80\tä\xa0") == "a\\x1b[0m\\u202e\\x9b\\x7f\\udc80\\tä\\xa0"
     held = {"a\x7f\x9b\u202e\udc80\U000e0001": "ü\n"}
     shown = visible_json(json.dumps(held, indent=2, ensure_ascii=False))
     clean(shown)
@@ -479,7 +480,11 @@ def test_no_escape_sequence_of_a_table_reaches_the_terminal(
 
     monkeypatch.setattr("laddernet.table.cli._out", Console(width=300))
     arrays, about = modelfile.read(model, "table")
-    about |= {"target": f"l{ESC}", "dropped": {f"n{ESC}": f"r{ESC}"}, "labels": {f"x{ESC}": 1}, "version": f"v{ESC}"}
+    first, *others = about["classes"]
+    classes = [f"{first}{ESC}", *others]
+    labels = dict(zip(classes, about["labels"].values(), strict=True))
+    about |= {"target": f"l{ESC}", "dropped": {f"n{ESC}": f"r{ESC}"}, "labels": labels, "version": f"v{ESC}"}
+    about["classes"] = classes
     modelfile.write(tmp_path / "m", "table", arrays, about)
     for options in ((), ("--json",)):
         shown = laddernet("inspect", "m", *options, cwd=tmp_path)

@@ -176,6 +176,7 @@ def test_fits_that_overlap_have_cores_of_their_own_and_share_xlas_threads(pools:
     assert masks(pools) == before
 
 
+@pytest.mark.process
 @needs_two_cores
 def test_fits_in_two_processes_have_cores_of_their_own() -> None:
     hold = "with on_cores(1): print(*os.sched_getaffinity(0), flush=True); input()"

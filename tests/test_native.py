@@ -320,6 +320,7 @@ with ThreadPoolExecutor(6) as pool:
 """
 
 
+@pytest.mark.process
 def test_processes_with_several_threads_that_begin_at_once_compile_it_once(cache: Path) -> None:
     command = [sys.executable, "-c", AT_ONCE]
     started = [
@@ -479,6 +480,7 @@ assert [native.suits(jax.device_put(a, device)) for device in (first, second)] =
 """
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("compiler")
 def test_kernels_are_used_where_the_arrays_are() -> None:
     flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"

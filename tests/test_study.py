@@ -700,6 +700,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], s
     assert len(ended.err.strip().splitlines()) == 1
 
 
+@pytest.mark.process
 def test_a_foreign_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("not a database")
     ended = laddernet("study", "--store", "notes.db", cwd=tmp_path)

@@ -433,6 +433,7 @@ assert names.count("tf_XLAEigen") == len(os.sched_getaffinity(0)), names
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="Threads are counted as Linux shows them.")
 def test_a_fit_in_another_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
     environment = os.environ | {"LADDERNET_CACHE": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
