@@ -226,7 +226,7 @@ class Disturbed:
                 self.server = stack.enter_context(postgres())
                 self.places["server"] = self.server.url
             if "ray" in self.campaign.commands[0]:
-                self.cluster = stack.enter_context(ray_cluster())
+                self.cluster = stack.enter_context(ray_cluster(self.environment))
                 self.environment |= self.cluster.environment | {
                     "TORTURE": self.tag,
                     "HOME": os.environ.get("HOME", "/"),
@@ -462,13 +462,16 @@ def postgres() -> Iterator[Postgres]:
 
 
 @contextmanager
-def ray_cluster() -> Iterator[Any]:
+def ray_cluster(settings: dict[str, str]) -> Iterator[Any]:
     """The cluster of two nodes that the tests use."""
     sys.path.insert(0, str(ROOT / "tests"))
     from ray_cluster import Cluster
 
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
     cluster = Cluster(folder)
+    # What is compiled must be the same everywhere.
+    cluster.environment |= {name: settings[name] for name in settings if name.startswith(("XLA_", "JAX_", "OPENBLAS_"))}
+    cluster.environment |= {name: settings[name] for name in ("PYTHONPATH", "LADDERNET_CACHE")}
     try:
         cluster.start("head")
         cluster.wait_for_head()
