@@ -318,6 +318,7 @@ def test_other_numbers_than_float32_are_left_to_jax() -> None:
         assert combine(combinator, jnp.ones((2, 3)), jnp.zeros((2, 3))).dtype == jnp.float64
 
 
+@pytest.mark.usefixtures("compiler")
 def test_threads_that_need_one_formula_at_once_compile_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path))
     formula = Formula(lambda z, u: z * 0.123456789 + u * 0.987654321)  # no other test's
