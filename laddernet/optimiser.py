@@ -38,9 +38,8 @@ class Learning(eqx.Module):
     >>> step = Step(number=jnp.float32(1), rate=jnp.float32(0.1), decay=jnp.float32(0))
     >>> before = Learning(jnp.ones((2, 3)), jnp.zeros((2, 3)), jnp.zeros((2, 3)), step)
     >>> after = jax.grad(lambda learning: jnp.sum(jnp.ones((1, 2)) @ learning))(before)
-    >>> print(after.w.round(3))
-    [[0.9 0.9 0.9]
-     [0.9 0.9 0.9]]
+    >>> [[round(float(w), 3) for w in row] for row in after.w]
+    [[0.9, 0.9, 0.9], [0.9, 0.9, 0.9]]
     """
 
     w: Matrix

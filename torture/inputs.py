@@ -199,7 +199,15 @@ def mutated(seeds: Seeds, rng: random.Random, value: Any) -> Any:
         elif how == 2:
             place[key] = place[rng.choice(keys)]
         elif how == 3 and isinstance(place[key], (int, float)):
-            place[key] = rng.choice([-place[key], place[key] * 10**6, place[key] + 0.5, str(place[key]), [place[key]]])
+            place[key] = rng.choice(
+                [
+                    -place[key],
+                    place[key] * 10**6,
+                    place[key] + (0.5 if abs(place[key]) < 1e300 else 1),
+                    str(place[key]),
+                    [place[key]],
+                ]
+            )
         else:
             place[key] = odd_json(seeds, rng)
         if not isinstance(value, (dict, list)) or not value:
