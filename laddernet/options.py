@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 
 from laddernet.errors import InputError
@@ -42,9 +43,12 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
+_ENDLESS = re.compile(r"(\S{100})\S{900,}")  # a cell or a column's name that somebody forgot to close
+
+
 def say(sentence: str) -> None:
-    """Print one line on stderr, also if a name in it has a line break."""
-    print(visible(sentence.replace("\n", " ")), file=sys.stderr)
+    """Print one line on stderr, also if a name in it has a line break or thousands of characters."""
+    print(visible(_ENDLESS.sub(r"\1…", sentence.replace("\n", " "))), file=sys.stderr)
 
 
 def show(line: str, *, flush: bool = False) -> None:

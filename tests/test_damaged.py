@@ -117,3 +117,11 @@ def test_repeats_without_end_are_refused(tmp_path: Path) -> None:
     done = laddernet("curve", "t.csv", "--target", "y", "--repeats", str(2**53), cwd=tmp_path)
     assert done.code == 2
     assert "1000" in done.err
+
+
+def test_a_column_with_a_name_without_end_is_named_in_a_short_sentence(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(f"size,{'z' * 20_000}\n1,1\n")
+    ended = laddernet("predict", model, "new.csv", "--out", "out.csv", cwd=tmp_path)
+    assert (ended.code, len(ended.err.splitlines())) == (0, 1)
+    assert "z" * 90 in ended.err
+    assert len(ended.err) < 500
