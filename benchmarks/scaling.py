@@ -108,7 +108,7 @@ def error(parts: data.Parts, scale: str, labels: int, seed: int) -> float:
 
 
 def main(names: list[str]) -> None:
-    print("| table | columns | values | auto | labels a class | range | columns |\n|---|---|---|---|---|---|---|")
+    print("| table | columns | values | auto | labels per class | range | columns |\n|---|---|---|---|---|---|---|")
     for name in names or TABLES:
         parts = TABLES[name]()
         found = f"{parts.columns} | {len(np.unique(parts.x_train))} | {find_scaling(parts.x_train)[0]}"

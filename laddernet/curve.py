@@ -49,7 +49,7 @@ class Point:
         return _mean(self.alone if alone else self.errors)
 
     def limits(self, alone: bool = False) -> tuple[float, float]:
-        """The mean ∓ its standard error; if that rounds to 0.0, the 90 % interval of so many rows.
+        """The mean ∓ its standard error; if that rounds to 0.0, the 90 % interval for that number of rows.
 
         >>> low, high = Point(1, 2, 8, errors=(0.0, 0.0, 0.0), alone=(4.0, 6.0, 5.0)).limits()
         >>> low, round(high, 1)
@@ -212,7 +212,7 @@ def error_interval(wrong: int, total: int) -> tuple[float, float]:
 
 
 def standard_error(error: float, rows: int) -> float:
-    """The standard error in per cent of an error that was measured on so many rows.
+    """The standard error in per cent of an error that was measured on this number of rows.
 
     >>> standard_error(10.0, 100)
     3.0
