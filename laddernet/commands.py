@@ -1,7 +1,6 @@
 """The commands of the paper's models: parse, call, print."""
 
 import json
-import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -19,11 +18,10 @@ from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import InputError
 from laddernet.ladder import paper_parameters
 from laddernet.models import MODELS
-from laddernet.options import say, show, visible, whole_number, whole_numbers
+from laddernet.options import say, show, stoppable, visible, whole_number, whole_numbers
 from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
-from laddernet.settings import configure
-from laddernet.study.cli import COPIES, LABELLED_BATCH, RECIPE, TUNED
+from laddernet.settings import COPIES, LABELLED_BATCH, RECIPE, TUNED, configure
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 from laddernet.tuned import choice
 
@@ -169,24 +167,21 @@ def train(
     data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
     test = (dataset.x_test, dataset.y_test)
     del dataset  # its training rows are on the device now
-    try:
-        with progress_shown("epoch", config.epochs, steps_per_epoch(config, len(data.x_unlabelled)), err) as shown:
-            result = run(
-                config,
-                data,
-                test,
-                folder,
-                command=command,
-                track_test=track_test,
-                evaluate_every=evaluate_every,
-                checkpoint_every=checkpoint_every,
-                on_epoch=shown,
-                on_notice=say,
-            )
-    except KeyboardInterrupt:
-        say(f"Stopped; {folder} keeps the run up to its last checkpoint. To go on: {shlex.join(command)}")
-        sys.stderr.flush()
-        os._exit(130)  # at once: an orderly exit would wait for the epoch under way
+    stopped = f"Stopped; {folder} keeps the run up to its last checkpoint. To go on: {shlex.join(command)}"
+    steps = steps_per_epoch(config, len(data.x_unlabelled))
+    with stoppable(stopped), progress_shown("epoch", config.epochs, steps, err) as shown:
+        result = run(
+            config,
+            data,
+            test,
+            folder,
+            command=command,
+            track_test=track_test,
+            evaluate_every=evaluate_every,
+            checkpoint_every=checkpoint_every,
+            on_epoch=shown,
+            on_notice=say,
+        )
     if as_json:
         print(json.dumps({"folder": str(folder), **result}))
     else:

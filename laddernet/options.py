@@ -2,8 +2,14 @@
 
 import csv
 import json
+import os
 import re
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from laddernet.errors import InputError
 
@@ -73,3 +79,35 @@ def visible_json(text: str) -> str:
     """
     escaped = (c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
     return "".join(escaped).replace("\x7f", "\\u007f")  # which JSON does not escape
+
+
+@contextmanager
+def stoppable(sentence: str) -> Iterator[None]:
+    """On Ctrl-C, say the sentence and end the process with exit code 130.
+
+    At once: an orderly exit would wait for the training under way. Any error after Ctrl-C counts as its effect, because
+    a library in which it strikes may raise one of its own instead of passing on `KeyboardInterrupt`.
+    """
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.default_int_handler(number, frame)
+
+    # Only the main thread may set a handler, and a process in the background may have been told to ignore the signal.
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ours = ours and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except BaseException as error:
+        if not interrupted and not isinstance(error, KeyboardInterrupt):
+            raise
+        say(sentence)
+        sys.stderr.flush()
+        os._exit(130)
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

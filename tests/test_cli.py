@@ -3,9 +3,11 @@ import os
 import pty
 import re
 import runpy
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from support import OPTIONS, Finished, call_main, digits, laddernet, tiny_config
 
 from laddernet.data import load
 from laddernet.models import MODELS
+from laddernet.options import stoppable
 from laddernet.run import default_folder
 
 WIDE = {**os.environ, "COLUMNS": "300"}
@@ -285,3 +288,40 @@ def test_a_name_with_a_line_break_does_not_break_the_sentence(tmp_path: Path) ->
     (tmp_path / "two\nlines").touch()
     done = laddernet("train", *OPTIONS, "--out", "two\nlines/run", cwd=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interruptible(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ctrl-C as a terminal has it, and an end of the process that a test survives."""
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_ends_as_such_even_if_a_library_makes_another_error_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def library() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("INTERNAL") from None
+
+    with pytest.raises(SystemExit) as ended, stoppable("Stopped."):
+        library()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_error_without_ctrl_c_stays_what_it_is() -> None:
+    with pytest.raises(RuntimeError, match="of its own"), stoppable("Stopped."):
+        raise RuntimeError("of its own")

@@ -99,7 +99,7 @@ def test_ctrl_c_says_how_to_resume_and_a_second_process_is_kept_out(
     sentence = "Another process is training in run; wait for it or choose another --out."
     assert second == (2, "", f"laddernet: {sentence}\n")
 
-    assert (started.returncode, out) == (130, "")
+    assert (started.returncode, out) == (130, ""), err
     said, _, command = err.rstrip("\n").partition(" To go on: ")
     assert said == "Stopped; run keeps the run up to its last checkpoint."
     program, *arguments = shlex.split(command)

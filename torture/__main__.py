@@ -1,6 +1,7 @@
 """``python -m torture``: run the parts, print a line of figures for each, and write results/torture.md."""
 
 import argparse
+import compileall
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from torture import faults, inputs, kills, report
-from torture.common import Failure, Options, Outcome, work_folder
+from torture.common import ROOT, Failure, Options, Outcome, work_folder
 
 PARTS: dict[str, Any] = {"inputs": inputs, "faults": faults, "kills": kills}
 
@@ -32,6 +33,7 @@ def main() -> int:
     given = parser.parse_args()
     err = Console(stderr=True)
     failed = 0
+    compileall.compile_dir(ROOT / "laddernet", quiet=2)  # the processes under test keep no bytecode
     for name in given.only or PARTS:
         work = work_folder()
         asked = Options(given.seed, given.long, work, given.count, tuple(given.case), given.kind)

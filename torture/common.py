@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,11 @@ class Outcome:
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, what: str, number: int = 1) -> None:
+        with self._lock:
+            self.counts[what] += number
 
 
 @dataclass(frozen=True)

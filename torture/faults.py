@@ -225,9 +225,9 @@ def _perform(
     shutil.copytree(reference.folder, folder)
     fault = case.fault and Fault(str(folder), target=str(folder / scenario.target), **case.fault)
     ended = server.one(_call(folder, scenario.argv, fault=fault, **case.limits))
-    outcome.counts["cases"] += 1
-    outcome.counts[f"cases: {case.kind}"] += 1
-    outcome.counts[f"command: {scenario.name}"] += 1
+    outcome.add("cases")
+    outcome.add(f"cases: {case.kind}")
+    outcome.add(f"command: {scenario.name}")
     deleted = case.kind == "folder deleted"
     ignored = scenario.target if deleted and scenario.expendable else None
     why = _why(case, ended, folder, reference, ignored)

@@ -822,10 +822,10 @@ def _batch(asked: Options, seeds: Seeds, server: Server, cases: list[int], outco
         for _, folder, _, made in prepared
     ]
     for (case, folder, kind, made), ended in zip(prepared, server.call(calls), strict=True):
-        outcome.counts["cases"] += 1
-        outcome.counts[f"cases: {kind}"] += 1
+        outcome.add("cases")
+        outcome.add(f"cases: {kind}")
         accepted = not (ended.signal or ended.hung) and (ended.accepted or ended.code == 0)
-        outcome.counts["accepted" if accepted else "refused"] += 1
+        outcome.add("accepted" if accepted else "refused")
         outcome.counts["most memory"] = max(outcome.counts["most memory"], ended.memory)
         why = _why(ended, accepted, made, before[case], folder)
         if why:

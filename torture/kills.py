@@ -15,10 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from torture.common import ROOT, Failure, Options, Outcome, complaint, describe, environment, keep, without_seconds
@@ -26,6 +28,7 @@ from torture.faults import State, _differing, state
 
 COUNT, LONG_COUNT = 150, 1_100  # signals
 PER_CAMPAIGN = 25
+AT_ONCE = 2  # campaigns
 LEASE = 3.0  # seconds
 PATIENCE = 900.0  # seconds without progress that count as a hang; the machine may have other things to do
 _LIVES = 60.0  # seconds that a process may take to end once it should
@@ -112,20 +115,29 @@ def run(asked: Options, shim: Path | None) -> Outcome:
         names = [asked.kind]
     # Ray takes long for each kill: it comes up once, and in the long run every so often.
     often = [name for name in names if name != "Ray"]
-    references: dict[str, State] = {}
-    for number in asked.cases or count():
-        name = often[number % len(often)] if often else "Ray"
-        if "Ray" in names and number % (5 * len(often) if asked.long else 10**9) == len(often):
-            name = "Ray"
-        campaign = CAMPAIGNS[name]
-        if campaign.reference not in references:
-            references[campaign.reference] = _refer(asked, campaign.reference)
-        limit = campaign.kills if asked.cases else min(campaign.kills, max(wanted - _signals(outcome), 1))
-        Disturbed(asked, number, campaign, limit, references[campaign.reference], outcome).run()
-        done = _signals(outcome)
-        asked.on_case(f"{done:,} of {wanted:,} signals, {len(outcome.failures)} failures")
-        if done >= wanted and (asked.kind or number >= len(often)) and not asked.cases:
-            break
+    numbers = iter(asked.cases or count())
+    references = {name: _refer(asked, name) for name in {CAMPAIGNS[name].reference for name in names}}
+    turn = Lock()
+
+    def perform() -> None:
+        while True:
+            with turn:
+                number = next(numbers, None)
+                enough = not asked.cases and _signals(outcome) >= wanted
+                if number is None or (enough and (asked.kind or number > len(often))):
+                    return
+            name = often[number % len(often)] if often else "Ray"
+            if "Ray" in names and number % (5 * len(often) if asked.long else 10**9) == len(often):
+                name = "Ray"
+            campaign = CAMPAIGNS[name]
+            Disturbed(
+                asked, number, campaign, min(campaign.kills, wanted), references[campaign.reference], outcome
+            ).run()
+            asked.on_case(f"{_signals(outcome):,} of {wanted:,} signals, {len(outcome.failures)} failures")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for worker in [pool.submit(perform) for _ in range(AT_ONCE)]:
+            worker.result()
     return outcome
 
 
@@ -218,8 +230,8 @@ class Disturbed:
 
     def run(self) -> None:
         self.folder.mkdir()
-        self.outcome.counts["campaigns"] += 1
-        self.outcome.counts[f"campaigns: {self.campaign.name}"] += 1
+        self.outcome.add("campaigns")
+        self.outcome.add(f"campaigns: {self.campaign.name}")
         with ExitStack() as stack:
             stack.callback(self._end_all)
             if any("{server}" in part for part in self.campaign.commands[0]):
@@ -263,7 +275,7 @@ class Disturbed:
             victim = self.rng.choices(list(victims), list(victims.values()))[0]
             if self._hit(victim):
                 sent += 1
-                self.outcome.counts[victim] += 1
+                self.outcome.add(victim)
 
     def _start(self) -> bool:
         """Start what has been ended; false if all commands have done their work."""
@@ -277,7 +289,7 @@ class Disturbed:
                     self.done.add(place)
                     continue
                 if driver.returncode != -signal.SIGKILL:
-                    self.outcome.counts["ends with a sentence"] += 1
+                    self.outcome.add("ends with a sentence")
                     if why := complaint(driver.returncode, err):
                         self.failed.append(f"a driver ended: {why}\n{out}\n{err}")
                         return False
@@ -367,7 +379,7 @@ class Disturbed:
             time.sleep(0.2)
         if left:
             self.failed.append(f"processes are left: {left}")
-        self.outcome.counts["results compared"] += sum(name.endswith("result.json") for name in wanted)
+        self.outcome.add("results compared", sum(name.endswith("result.json") for name in wanted))
 
     def _left(self) -> list[int]:
         """Processes of this campaign that are still there."""

@@ -1,6 +1,5 @@
 """The commands ``laddernet study`` and ``laddernet report``."""
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -19,8 +18,8 @@ from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
 from laddernet.machine import cores
 from laddernet.models import find
-from laddernet.options import names_in, say, show, whole_number, whole_numbers
-from laddernet.settings import RECIPES, recipe_named
+from laddernet.options import names_in, say, show, stoppable, whole_number, whole_numbers
+from laddernet.settings import COPIES, LABELLED_BATCH, RECIPE, TUNED, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.exchange import export_runs, read_runs
 from laddernet.study.executors import Executor, LocalExecutor
@@ -37,15 +36,6 @@ _err = Console(stderr=True)
 
 _STORE = "Where runs are recorded: a file, or a postgresql:// address that several drivers share. [default: in --out]"
 _STORAGE = "With ray: a folder that all nodes share or an fsspec address, for the runs' files. [default: --out]"
-
-RECIPE = (
-    f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), 'quick' "
-    f"({RECIPES['quick'].epochs}, each row with several draws of noise), or 'small' ({RECIPES['small'].epochs}, for "
-    "data of a thousand rows)."
-)
-LABELLED_BATCH = "Labelled rows of a step; where there are fewer, each comes again. [default: recipe's]"
-COPIES = "Of each unlabelled row in a step, in pairs with opposite noise. [default: recipe's]"
-TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
 
 
 def study(
@@ -148,22 +138,17 @@ def study(
     if replaced := sum(run.status == "done" for run in store.runs(left)):
         why = "their cells are now computed with other settings, data or code"
         say(f"{replaced} finished runs leave the table: {why}; they stay in {store.name}.")
-    try:
-        with _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
-            drive(
-                store,
-                configs,
-                executor,
-                folder,
-                command=hidden_command,
-                checkpoint_every=checkpoint_every,
-                on_change=on_change,
-            )
-    except KeyboardInterrupt:
-        again = shlex.join(hidden_command)
-        say(f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {again}")
-        sys.stderr.flush()
-        os._exit(130)
+    stopped = f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {shlex.join(hidden_command)}"
+    with stoppable(stopped), _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
+        drive(
+            store,
+            configs,
+            executor,
+            folder,
+            command=hidden_command,
+            checkpoint_every=checkpoint_every,
+            on_change=on_change,
+        )
     failed = write_report(folder, store, _out, html=True)
     store.close()
     if failed:

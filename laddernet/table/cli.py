@@ -1,7 +1,6 @@
 """The commands for a table of one's own: ``fit``, ``predict``, ``inspect``, ``suggest`` and ``curve``."""
 
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -32,7 +31,7 @@ from laddernet.curve import (
 )
 from laddernet.errors import InputError
 from laddernet.files import sha256
-from laddernet.options import names_in, say, show, visible, visible_json, whole_numbers
+from laddernet.options import names_in, say, show, stoppable, visible, visible_json, whole_numbers
 from laddernet.table.columns import decoded, values_of
 from laddernet.table.model import Estimate, Rows, TableModel, describe, estimate, read_rows
 from laddernet.table.read import Table, listed, open_table
@@ -118,14 +117,14 @@ def fit(
     def make(verbose: bool = False) -> LadderClassifier:
         return LadderClassifier(model, verbose=verbose, **settings)
 
-    with _stoppable("Stopped; nothing was saved."):
+    with stoppable("Stopped; nothing was saved."):
         rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
         started = time.monotonic()
         trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
         seconds = time.monotonic() - started
         trained.save(path)
     show(f"Trained {model} for {seconds:.0f} s; saved to {path}", flush=True)
-    with _stoppable(f"Stopped; {path} is saved, without an estimate."):
+    with stoppable(f"Stopped; {path} is saved, without an estimate."):
         found = _estimated(rows, make, seed, seconds, estimate)
         if found is not None:
             replace(trained, estimate=found).save(path)
@@ -150,7 +149,7 @@ def predict(
     added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
     unread: Counter[str] = Counter()
     count = 0
-    with _stoppable(f"Stopped; {out} is as it was."), csv_writer(out, raw=raw) as writer:
+    with stoppable(f"Stopped; {out} is as it was."), csv_writer(out, raw=raw) as writer:
         writer.writerow(_header([], copied, added))
         for part in trained.parts(table, copied):
             p = trained.classifier.predict_proba(trained.features(part, unread))
@@ -190,7 +189,7 @@ def suggest(
     _check(trained, table, copied + ([] if target is None else [target]))
     if target is None and trained.target in table.columns:
         target = trained.target
-    with _stoppable("Stopped; nothing was written."), csv_writer(out, raw=raw) as writer:
+    with stoppable("Stopped; nothing was written."), csv_writer(out, raw=raw) as writer:
         found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied)
         if not found.total:
             advice = "give one with rows"
@@ -251,7 +250,7 @@ def curve(
     _prepare(model)
     asked = None if counts is None else whole_numbers("counts", counts)
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
-    with _stoppable("Stopped; no picture was written." if out else "Stopped."):
+    with stoppable("Stopped; no picture was written." if out else "Stopped."):
         rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
         if not folds_possible(rows.codes):
             raise InputError(f"{_single(rows)}; give two or more of each class, to learn and to judge by.")
@@ -472,13 +471,3 @@ def _shown(what: str) -> Iterator[Any]:
         return
     with _err.status(Text(what)) as status:
         yield lambda words: status.update(Text(words))
-
-
-@contextmanager
-def _stoppable(sentence: str) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(sentence)
-        sys.stderr.flush()
-        os._exit(130)  # at once: an orderly exit would wait for the training under way

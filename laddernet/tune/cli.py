@@ -1,6 +1,5 @@
 """The command ``laddernet tune``."""
 
-import os
 import shlex
 import sys
 from contextlib import closing
@@ -17,8 +16,9 @@ from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
 from laddernet.models import MODELS, find
-from laddernet.options import say, show, visible, whole_numbers
-from laddernet.study.cli import COPIES, LABELLED_BATCH, RECIPE, choose_executor
+from laddernet.options import show, stoppable, visible, whole_numbers
+from laddernet.settings import COPIES, LABELLED_BATCH, RECIPE
+from laddernet.study.cli import choose_executor
 from laddernet.study.driver import drive
 from laddernet.study.store import Store, without_passwords
 from laddernet.tune.outcome import outcomes
@@ -139,7 +139,7 @@ def tune(
     most = sum(search.limit for search in searches)
     size = f"{len(models)} models, {most} trials of {draws} draws of {epochs} epochs"
     show(f"{data_name}, {labels} labels: {size} in {folder}", flush=True)
-    try:
+    with stoppable(f"Stopped; {folder} keeps all trials. To go on: {shlex.join(hidden_command)}"):
         drive(
             store,
             {},
@@ -150,11 +150,6 @@ def tune(
             more=partial(more, store, searches),
             test=False,
         )
-    except KeyboardInterrupt:
-        again = shlex.join(hidden_command)
-        say(f"Stopped; {folder} keeps all trials. To go on: {again}")
-        sys.stderr.flush()
-        os._exit(130)
     _report(folder, store_name, models if len(models) == 1 else [], write)
     without = [search.plan.model for search in searches if search.best() is None]
     storage.engine.dispose()

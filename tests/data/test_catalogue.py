@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from laddernet.data import digits as digits_module
 from laddernet.data import fetch, known, load, mnist
 from laddernet.data.catalogue import _folder
 from laddernet.errors import InputError
@@ -39,6 +40,16 @@ def test_every_row_of_digits_is_in_exactly_one_part() -> None:
     together = np.concatenate([digits.x_train, digits.x_test])
     expected = (load_digits().data / 16).astype(np.float32)
     assert sorted(row.tobytes() for row in together) == sorted(row.tobytes() for row in expected)
+
+
+def test_digits_are_those_of_scikit_learn_wherever_it_keeps_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.datasets import load_digits
+
+    read = digits_module._read()
+    monkeypatch.setattr(digits_module, "find_spec", lambda name: None)
+    for pixels, labels in (read, digits_module._read()):
+        np.testing.assert_array_equal(pixels, load_digits().data)
+        np.testing.assert_array_equal(labels, load_digits().target)
 
 
 @pytest.mark.parametrize("function", [load, fetch])
