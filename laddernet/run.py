@@ -125,6 +125,7 @@ def run(
             check()
             _write_json(folder / "result.json", result)
             checkpoint.remove(folder / "checkpoints")
+            check()
             return result
         except InputError as error:
             if _identity(lock) != held and not isinstance(error, RemovedError):  # which is why it could not be written

@@ -324,6 +324,13 @@ def test_a_run_whose_folder_is_removed_stops_and_the_same_command_ends_the_same(
     assert_ended_as(undisturbed, folder)
 
 
+def test_a_folder_removed_at_the_very_end_is_noticed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    monkeypatch.setattr("laddernet.run.checkpoint.remove", lambda checkpoints: remove_all(folder))
+    with pytest.raises(RemovedError):
+        run_tiny(folder)
+
+
 def test_a_run_whose_folder_another_has_taken_leaves_it_alone(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 

@@ -231,7 +231,7 @@ def _perform(
     deleted = case.kind == "folder deleted"
     ignored = scenario.target if deleted and scenario.expendable else None
     why = _why(case, ended, folder, reference, ignored)
-    if why is None:
+    if why is None and _same_program(ended):
         why = _recovered(server, case, folder, reference, ignored, verified)
     if why is not None:
         where = f"{case.kind}, {case.limits or 'call ' + str((case.fault or {}).get('number'))}"
@@ -248,6 +248,7 @@ def _perform(
 def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: str | None) -> str | None:
     """What is wrong with how the command ended, and with what it left."""
     scenario = case.scenario
+    failed_runs = scenario.name in ("study", "tune") and "failed" in ended.out
     if ended.hung:
         return f"no end within {SECONDS:.0f} s"
     if ended.signal:
@@ -257,15 +258,22 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
     elif ended.code == 0:
         if why := complaint(0, ended.err):
             return why
-        if differing := _differing(state(folder), reference.after, ignored):
+        if _same_program(ended) and (differing := _differing(state(folder), reference.after, ignored)):
             return f"exit code 0, but {differing}"
     else:
-        failed_runs = scenario.name in ("study", "tune") and "failed" in ended.out
         if not failed_runs and case.kind != "little memory" and (why := complaint(ended.code, ended.err)):
             return why
     if case.kind == "folder deleted":
         return None
-    return _lost(scenario, state(folder), reference)
+    now = state(folder)
+    if failed_runs:  # the tables say so, and are made anew with the next report
+        now |= {name: reference.after[name] for name in now if Path(name).stem == "table"}
+    return _lost(scenario, now, reference)
+
+
+def _same_program(ended: Ended) -> bool:
+    """Not if the machine code could not be loaded, which is said: other bits come out without it."""
+    return "without machine code" not in ended.err
 
 
 def _lost(scenario: Scenario, now: State, reference: Reference) -> str | None:
