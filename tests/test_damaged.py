@@ -100,6 +100,7 @@ def test_a_plan_with_other_types_is_refused(tmp_path: Path, name: str, value: An
         "UPDATE trial_user_attributes SET value_json = 'null'",
         "UPDATE study_user_attributes SET value_json = '{}'",
         "DROP TABLE trial_params",
+        "DROP TABLE studies",
     ],
 )
 def test_a_search_in_a_damaged_store_is_one_sentence_and_its_page_stays(tmp_path: Path, statement: str) -> None:
@@ -108,7 +109,9 @@ def test_a_search_in_a_damaged_store_is_one_sentence_and_its_page_stays(tmp_path
     page = (tmp_path / "t" / "tune.html").read_bytes()
     with closing(sqlite3.connect(tmp_path / "t" / "tune.db", isolation_level=None)) as file:
         file.execute(statement)
-    is_one_sentence(laddernet("tune", "report", "--out", "t", cwd=tmp_path), "tune.db")
+        before = list(file.iterdump())
+        is_one_sentence(laddernet("tune", "report", "--out", "t", cwd=tmp_path), "tune.db")
+        assert list(file.iterdump()) == before
     assert (tmp_path / "t" / "tune.html").read_bytes() == page
 
 

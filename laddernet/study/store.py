@@ -261,6 +261,11 @@ class Store:
         """The database's address, with its password if it has one: for Optuna, whose tables stand beside ours."""
         return self._engine.url
 
+    def has_table(self, name: str) -> bool:
+        """Whether the database has a table of this name, ours or another program's."""
+        with self._begin(write=False) as connection:
+            return sa.inspect(connection).has_table(name)
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes that ask for the same out of the block; meanwhile the store can be used."""

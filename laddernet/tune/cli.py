@@ -175,7 +175,7 @@ def _report(folder: Path, store_name: str | None, models: list[str], write: Path
     if store_name is None and not (folder / "tune.db").exists():
         raise InputError(f"{folder} holds no search; name the --out of a search, or its --store.")
     with closing(Store.open(store_name or folder / "tune.db", create=False)) as store:
-        storage = open_storage(store)
+        storage = open_storage(store, create=False)
         with understood(store):  # all that is to be shown, before anything is written
             found = outcomes(storage)
             shown_page = page(found).encode()

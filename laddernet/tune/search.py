@@ -290,14 +290,16 @@ def more(store: Store, searches: Sequence[Search], free: int) -> dict[str, Confi
     return wanted
 
 
-def open_storage(store: Store) -> optuna.storages.RDBStorage:
-    """Optuna's tables, in the database of the store."""
+def open_storage(store: Store, *, create: bool = True) -> optuna.storages.RDBStorage:
+    """Optuna's tables, in the database of the store; without `create` they must be there, and nothing is written."""
     sqlite = store.url.get_backend_name() == "sqlite"
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
     address = store.url.render_as_string(hide_password=False)
     try:
         with understood(store), store.alone():
-            storage = optuna.storages.RDBStorage(address, engine_kwargs=options)
+            if not create and not store.has_table("studies"):
+                raise InputError(f"There is no search in {store.name}; name the --out of a search, or its --store.")
+            storage = optuna.storages.RDBStorage(address, engine_kwargs=options, skip_table_creation=not create)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"The searches in {store.name} are of another version of Optuna ({reason}).") from error
