@@ -1,6 +1,7 @@
 """A study end to end: real worker processes, killed and interrupted, and the table that must come out the same."""
 
 import csv
+import errno
 import io
 import json
 import os
@@ -652,6 +653,23 @@ def test_a_table_is_not_replaced_by_an_emptier_one_without_a_word(computed: Path
     absent = laddernet("report", "--out", ".", cwd=computed)
     assert absent.code == 2
     assert {name: tables(computed)[name] for name in before} == before
+
+
+def test_a_table_that_cannot_be_read_now_stays_where_it_is(computed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tables(computed)
+    read = Path.read_bytes
+
+    def no_descriptor(path: Path) -> bytes:
+        if path.name == "table.csv":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", no_descriptor)
+        refused = laddernet("report", "--out", ".", cwd=computed)
+    assert (refused.code, refused.out) == (2, "")
+    assert "Too many open files" in refused.err
+    assert tables(computed) == before
 
 
 def test_the_runs_of_an_edited_combinator_take_the_place_of_the_old_ones(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a study comes to: the table in the terminal and in files, and the page."""
 
+import csv
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import count
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from laddernet.data import Dataset, load
 from laddernet.errors import InputError
-from laddernet.files import write_atomic, writing
+from laddernet.files import reading, write_atomic, writing
 from laddernet.machine import cores
 from laddernet.options import say, visible
 from laddernet.run import default_folder, load_run
@@ -50,11 +51,14 @@ def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int
 
 def _keep_fuller(folder: Path, names: list[str], finished: int) -> None:
     """Rename the files that would be replaced, if the table there has more finished runs than the new one."""
-    try:
-        before = finished_runs((folder / "table.csv").read_text("utf-8"))
-    except FileNotFoundError:
+    old = folder / "table.csv"
+    if not old.exists():
         return
-    except (OSError, ValueError, KeyError, TypeError):
+    with reading(old):
+        content = old.read_bytes()
+    try:
+        before = finished_runs(content.decode())
+    except (ValueError, KeyError, TypeError, csv.Error):
         before = None  # it is not ours, or damaged
     if before is not None and before <= finished:
         return
