@@ -85,14 +85,23 @@ def visible_json(text: str) -> str:
 def stoppable(sentence: str) -> Iterator[None]:
     """On Ctrl-C, say the sentence and end the process with exit code 130.
 
-    At once: an orderly exit would wait for the training under way. Any error after Ctrl-C counts as its effect, because
-    a library in which it strikes may raise one of its own instead of passing on `KeyboardInterrupt`.
+    At once: an orderly exit would wait for the training under way. The library in which Ctrl-C strikes may raise an
+    error of its own instead of passing on `KeyboardInterrupt`, or lose it (JAX, during garbage collection). So any
+    error after Ctrl-C counts as its effect, and it is sent again every second.
     """
-    interrupted = False
+    again: threading.Timer | None = None
+
+    def send(number: int) -> None:
+        if sys.platform == "win32":
+            signal.raise_signal(number)
+        else:  # to the thread that handles signals, so that a call in which it waits returns
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        interrupted = True
+        nonlocal again
+        again = threading.Timer(1.0, send, [number])
+        again.daemon = True
+        again.start()
         signal.default_int_handler(number, frame)
 
     # Only the main thread may set a handler, and a process in the background may have been told to ignore the signal.
@@ -103,11 +112,17 @@ def stoppable(sentence: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not interrupted and not isinstance(error, KeyboardInterrupt):
+        if ours:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if again is None and not isinstance(error, KeyboardInterrupt):
             raise
         say(sentence)
         sys.stderr.flush()
         os._exit(130)
     finally:
         if ours:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            if again is not None:
+                again.cancel()
+                again.join()
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from support import OPTIONS, Finished, call_main, digits, laddernet, tiny_config
+from support import OPTIONS, PATIENCE, Finished, call_main, digits, laddernet, tiny_config
 
 from laddernet.data import load
 from laddernet.models import MODELS
@@ -314,6 +314,19 @@ def test_ctrl_c_ends_as_such_even_if_a_library_makes_another_error_of_it(capsys:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             raise RuntimeError("INTERNAL") from None
+
+    with pytest.raises(SystemExit) as ended, stoppable("Stopped."):
+        library()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_that_a_library_loses_is_sent_again(capsys: pytest.CaptureFixture[str]) -> None:
+    def library() -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not threading.Event().wait(PATIENCE)
 
     with pytest.raises(SystemExit) as ended, stoppable("Stopped."):
         library()
