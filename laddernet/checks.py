@@ -3,11 +3,13 @@
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from laddernet.errors import InputError
+
+Choice = TypeVar("Choice")
 
 MOST_EPOCHS = 10**6
 MOST_ROWS = 10**6  # of a step
@@ -31,6 +33,19 @@ def integer(name: str, value: Any, least: int = 1, most: int | None = None) -> i
         limits = f"of {least} or more" if most is None else f"from {least} to {most}"
         raise InputError(f"{name} must be an integer {limits}, got {shown(value)}.")
     return found
+
+
+def choice(name: str, value: Any, among: Sequence[Choice]) -> Choice:
+    """One of the values ``among``.
+
+    >>> choice("precision", "float16", ["float32", "bfloat16"])
+    Traceback (most recent call last):
+    laddernet.errors.InputError: precision must be 'float32' or 'bfloat16', got 'float16'.
+    """
+    for known in among:
+        if isinstance(value, type(known)) and value == known:
+            return known
+    raise InputError(f"{name} must be {' or '.join(map(repr, among))}, got {shown(value)}.")
 
 
 def sizes(name: str, values: Any) -> tuple[int, ...]:

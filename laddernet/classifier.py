@@ -65,6 +65,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     device : "cpu", "gpu" or "tpu"; None is what JAX prefers.
     n_jobs : how many cores to use while learning (None or −1: all that the process may use; −2: all but one). Fits
         side by side take different cores as long as there are any.
+    precision : of the operands of matrix products while learning: "float32", or "bfloat16", which is faster for wide
+        networks where the processor has units for it.
 
     Attributes
     ----------
@@ -113,6 +115,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         verbose: bool = False,
         device: str | None = None,
         n_jobs: int | None = None,
+        precision: str = "float32",
     ) -> None:
         self.model = model
         self.hidden = hidden
@@ -138,6 +141,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.verbose = verbose
         self.device = device
         self.n_jobs = n_jobs
+        self.precision = precision
 
     # --- Learning ------------------------------------------------------------------------------------------------
 

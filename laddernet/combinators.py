@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from laddernet import sources
-from laddernet.kernels import small_mlps
+from laddernet.kernels.mlps import small_mlps
 from laddernet.noise import normal
 
 PerUnit = Float[Array, " units"]

@@ -21,7 +21,7 @@ from laddernet.models import MODELS
 from laddernet.options import say, show, stoppable, visible, whole_number, whole_numbers
 from laddernet.progress import progress_shown
 from laddernet.run import default_folder, run
-from laddernet.settings import COPIES, LABELLED_BATCH, RECIPE, TUNED, configure
+from laddernet.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, configure, precision_notice
 from laddernet.training import keep_compiled_programs, on_device, steps_per_epoch
 from laddernet.tuned import choice
 
@@ -123,6 +123,7 @@ def train(
         float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
     ] = None,
     copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
+    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
     validation: Annotated[
         int | None,
         typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
@@ -159,10 +160,13 @@ def train(
         labelled_batch_size=labelled_batch_size,
         weight_decay=weight_decay,
         copies=copies,
+        precision=precision,
         validation=validation,
         seed=seed,
         tuned=choice(tuned),
     )
+    if notice := precision_notice(precision):
+        say(notice)
     folder = out_folder or default_folder(config)
     data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
     test = (dataset.x_test, dataset.y_test)

@@ -23,6 +23,7 @@ from laddernet import checks
 from laddernet.checkpoint import from_named_arrays, named_arrays
 from laddernet.defaults import defaults, distance_apart
 from laddernet.errors import InputError
+from laddernet.kernels.products import PRECISIONS
 from laddernet.labels import UNLABELLED
 from laddernet.ladder import Ladder
 from laddernet.machine import cores, on_cores
@@ -30,7 +31,7 @@ from laddernet.models import find
 from laddernet.network import Rows, Scaling, encoder_arrays, folded, statistics
 from laddernet.progress import progress_shown
 from laddernet.scaling import SCALINGS, find_scaling
-from laddernet.settings import by_layer
+from laddernet.settings import by_layer, precision_notice
 from laddernet.stream import Job, Table, template, train
 from laddernet.training import compiled_programs_kept
 
@@ -69,6 +70,8 @@ def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, 
     classes = len(of.classes_)
     suiting = defaults(how, x.shape[0], len(labelled) / classes, classes, distance_apart(x, scaling))
     jobs, shares = _jobs(of, x.shape[0], asdict(suiting))
+    if notice := precision_notice(of.precision):
+        warnings.warn(notice, RuntimeWarning, stacklevel=3)
     seeds = [int(seed) for seed in check_random_state(of.random_state).randint(2**31, size=len(jobs))]
     starts = [None] * len(jobs) if before is None else _starts(of, before, jobs)
     labelled, held_out = _held_out(of, labelled, codes, seeds[0])
@@ -132,6 +135,7 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
         batch_size=of.batch_size,
         labelled_batch_size=of.batch_size,
         label_smoothing=chosen["label_smoothing"],
+        precision=checks.choice("precision", of.precision, PRECISIONS),
     )
     networks, share = int(chosen["n_networks"]), chosen["linear_share"]
     jobs, shares = [job] * networks, [(1 - share) / networks] * networks

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
-from laddernet.fusing import combine
-from laddernet.kernels import Rows, mean_squares, normalise
+from laddernet.kernels.formulas import combine
+from laddernet.kernels.rows import Rows, mean_squares, normalise
 from laddernet.models import Model
 from laddernet.noise import normal, normal_pairs
 

@@ -24,10 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from laddernet import checkpoint, checks, native
+from laddernet import checkpoint, checks
 from laddernet.data import TrainingData
 from laddernet.errors import InputError, RemovedError
 from laddernet.files import locked, reading, write_atomic, writing
+from laddernet.kernels import native
 from laddernet.ladder import Ladder, statistics
 from laddernet.machine import cores
 from laddernet.models import Model, find
@@ -165,7 +166,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
-        "native": native.suits(),
+        "native": native.in_use(),
         "packages": dict(_versions()),
     }
 
@@ -211,6 +212,7 @@ def _claim(folder: Path, config: Config) -> None:
         raise InputError(f"{folder} holds other files ({min(others)}); choose an empty folder for --out.")
     held = _read_json(folder / "config.json")
     wanted = json.loads(json.dumps(asdict(config)))
+    held.setdefault("precision", "float32")  # what runs from before this setting have
     differing = [key for key in wanted if held.get(key) != wanted[key]]
     if differing == ["source"]:
         run = f"the run of another source of {config.model}"

@@ -13,7 +13,9 @@ import numpy as np
 from laddernet import checks
 from laddernet.data import Dataset, TrainingRows, split
 from laddernet.errors import InputError
+from laddernet.kernels.products import PRECISIONS
 from laddernet.ladder import PAPER_HIDDEN
+from laddernet.machine import has_bfloat16_units
 from laddernet.models import AnyModel, Model, find
 from laddernet.training import Config
 from laddernet.tuned import lookup
@@ -70,6 +72,7 @@ RECIPE = (
 )
 LABELLED_BATCH = "Labelled rows of a step; where there are fewer, each comes again. [default: recipe's]"
 COPIES = "Of each unlabelled row in a step, in pairs with opposite noise. [default: recipe's]"
+PRECISION = "Of matrix products: float32, or bfloat16, which is faster where the processor has units for it."
 TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
 
 
@@ -97,6 +100,7 @@ def configure(
     labelled_batch_size: int | None = None,
     weight_decay: float | None = None,
     copies: int | None = None,
+    precision: str = "float32",
     validation: int | None = None,
     seed: int = 0,
     tuned: bool | str | os.PathLike[str] = True,
@@ -107,6 +111,8 @@ def configure(
     model and number of labels (True), or what a file holds; η and learning rate if tuned with this ``recipe``.
     Noise, λ and η that are not there (or with False) are the nearest of what was published. All else that is None is
     the ``recipe``'s.
+
+    ``precision`` is that of the operands of matrix products, float32 or bfloat16; all else is float32.
 
     ``noise`` is one value, two (input, all layers above) or one for each layer from 0 to L; ``recon_weights`` is
     one, three (λ(0), λ(1), λ(≥2)) or one for each layer.
@@ -181,7 +187,15 @@ def configure(
         weight_decay=weight_decay,
         copies=copies,
         source=found.source,
+        precision=checks.choice("precision", precision, PRECISIONS),
     )
+
+
+def precision_notice(precision: str) -> str | None:
+    """Return the sentence that a user of bfloat16 should see on this machine."""
+    if precision != "bfloat16" or has_bfloat16_units():
+        return None
+    return "This processor has no bfloat16 units: it gives the results of bfloat16, but no faster than float32."
 
 
 def _hidden(dataset: Dataset | TrainingRows) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from laddernet import native
+from laddernet.kernels import native
+from laddernet.kernels.products import Precision
 from laddernet.ladder import Ladder
 from laddernet.machine import return_free_memory
 from laddernet.models import Model
@@ -47,6 +48,7 @@ class Job:
     batch_size: int  # unlabelled rows of a step
     labelled_batch_size: int
     label_smoothing: float = 0.0  # how often a label is taken for any class
+    precision: Precision = "float32"
 
     @property
     def chunk(self) -> int:
@@ -101,7 +103,8 @@ def train(
     for chunk, key in enumerate(keys):
         rates = _rates(job, chunk)
         # The first key would be for an order, and is not used.
-        state, costs, finite = native.call(run_epoch, state, rows, (key, key), None, rates, *hyper, batches)
+        arguments = (state, rows, (key, key), None, rates, *hyper, batches, 1, job.precision)
+        state, costs, finite = native.call(run_epoch, *arguments)
         if chunk + 1 < chunks:
             rows = next(gathered)
         wait_for(costs)

@@ -25,10 +25,12 @@ import optax
 from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from laddernet import checkpoint, checks, native, optimiser
+from laddernet import checkpoint, checks
 from laddernet.data import TrainingData, check_finite
 from laddernet.errors import DivergedError, InputError
 from laddernet.files import private_cache_folder
+from laddernet.kernels import native
+from laddernet.kernels.products import Precision, Step, Weights, adam, descend, moved
 from laddernet.ladder import (
     DecoderLayer,
     EncoderLayer,
@@ -42,7 +44,6 @@ from laddernet.machine import keep_xla_to_quota, return_free_memory, xla_threads
 from laddernet.models import Model, find
 from laddernet.network import Network, Scaling, fold
 from laddernet.noise import permutations
-from laddernet.optimiser import Learning, Step
 
 # What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
 REVISION = 9
@@ -71,6 +72,7 @@ class Config:
     weight_decay: float = 0.0  # share of W and V that a step takes away, as a multiple of its learning rate
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
     source: str | None = None  # the digest of the code of a combinator of the user's own (laddernet.sources)
+    precision: Precision = "float32"  # of the operands of matrix products
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
@@ -82,8 +84,9 @@ class Config:
     def fingerprint(self) -> str:
         """A name for what is computed: the same for the same configuration, different for any other."""
         values = asdict(self)
-        if self.source is None:  # so that the runs of built-in models keep the names that they had before this field
-            del values["source"]
+        for name, usual in (("source", None), ("precision", "float32")):  # runs keep the names from before these fields
+            if values[name] == usual:
+                del values[name]
         text = json.dumps([REVISION, values], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -175,7 +178,8 @@ def train(
         rates = jnp.asarray(schedule(jnp.arange(epoch * steps, (epoch + 1) * steps)), jnp.float32)
         starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
         keys = (order_key, jax.random.fold_in(noise_key, epoch))
-        state, costs, finite = native.call(run_epoch, state, rows, keys, starts, rates, *hyper, batches, config.copies)
+        arguments = (state, rows, keys, starts, rates, *hyper, batches, config.copies, config.precision)
+        state, costs, finite = native.call(run_epoch, *arguments)
         wait_for(costs)
         if epoch == resumed:
             return_free_memory()
@@ -242,10 +246,15 @@ _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cp
 @partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
 def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
     packed = pack(Ladder(model, sizes, key=key, eta=eta))
-    return packed, optimiser.adam.init(packed)
+    return packed, adam.init(packed)
 
 
-@partial(jax.jit, static_argnames=("batches", "copies"), donate_argnames="state", compiler_options=_COMPILER_OPTIONS)
+@partial(
+    jax.jit,
+    static_argnames=("batches", "copies", "precision"),
+    donate_argnames="state",
+    compiler_options=_COMPILER_OPTIONS,
+)
 def run_epoch(
     state: State,
     rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
@@ -257,6 +266,7 @@ def run_epoch(
     weight_decay: Float[Array, ""],
     batches: tuple[int, int],
     copies: int = 1,
+    precision: Precision = "float32",
 ) -> tuple[State, Float[Array, "steps costs"], Array]:
     """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant.
 
@@ -275,7 +285,7 @@ def run_epoch(
     order = [taken.reshape(-1, batch) for taken, batch in zip(order, batches, strict=True)]
 
     def step(state: tuple[Packed, Any], inputs: Any) -> tuple[tuple[Packed, Any], Float[Array, " costs"]]:
-        weights, adam = state
+        weights, (count, mu, nu) = state
         i, j, key, rate = inputs
         with jax.named_scope("noise"):
             drawn_rows = batches[0] + -(-copies // 2) * batches[1]  # copies come in pairs that mirror each other
@@ -285,7 +295,7 @@ def run_epoch(
 
         def cost(large: Ladder, small: Float[Array, " small"]) -> tuple[Array, Array]:
             done = forward(
-                unpack(replace(weights, large=large, small=small)),
+                _in_precision(unpack(replace(weights, large=large, small=small)), precision),
                 x_labelled[i],
                 y_labelled[i],
                 x_unlabelled[j],
@@ -296,16 +306,14 @@ def run_epoch(
             )
             return done.total, jnp.stack([done.total, done.cross_entropy, *done.reconstruction])
 
-        this = Step((adam.count + 1).astype(rate.dtype), rate, weight_decay)
-        learning = jax.tree.map(partial(Learning, step=this), weights.large, adam.mu.large, adam.nu.large)
-        (learned, gradient), costs = jax.grad(cost, argnums=(0, 1), has_aux=True)(learning, weights.small)
-        with jax.named_scope("optimiser"):
-            moments = optax.ScaleByAdamState(adam.count, adam.mu.small, adam.nu.small)
-            direction, moments = optimiser.adam.update(gradient, moments)
-            small = optimiser.moved(jnp.asarray(weights.small), direction, rate, weight_decay * decaying)
-        w, m, v = (_each(learned, name) for name in ("w", "m", "v"))
-        mu, nu = replace(adam.mu, large=m, small=moments.mu), replace(adam.nu, large=v, small=moments.nu)
-        return (replace(weights, large=w, small=small), optax.ScaleByAdamState(moments.count, mu, nu)), costs
+        this = Step((count + 1).astype(rate.dtype), rate, weight_decay)
+        large, of_large, gradient, costs = descend(
+            cost, weights.large, (mu.large, nu.large), weights.small, this, precision
+        )
+        this = replace(this, decay=weight_decay * decaying)
+        small, of_small = moved(jnp.asarray(weights.small), (mu.small, nu.small), gradient, this)
+        moments = (replace(mu, large=l, small=s) for mu, l, s in zip((mu, nu), of_large, of_small, strict=True))
+        return (replace(weights, large=large, small=small), optax.ScaleByAdamState(count + 1, *moments)), costs
 
     decaying = _decaying(state[0])
     step_keys = jax.random.split(noise_key, len(rates))
@@ -339,9 +347,8 @@ def unpack(packed: Packed) -> Ladder:
     else:
         parts = jax.lax.split(packed.small, lengths)  # one operation, where a slice for each would take long to trace
     leaves = [part.reshape(shape) for part, shape in zip(parts, packed.shapes, strict=True)]
-    ladder: Ladder = eqx.combine(
-        packed.large, jax.tree.unflatten(packed.structure, leaves), is_leaf=partial(_is, Learning)
-    )
+    small = jax.tree.unflatten(packed.structure, leaves)
+    ladder: Ladder = eqx.combine(packed.large, small, is_leaf=_is_weights)
     return ladder
 
 
@@ -351,15 +358,22 @@ def ladder_of(state: State) -> Ladder:
     return unpack(replace(packed, small=np.array(packed.small)))
 
 
-def _each(learned: Ladder, name: str) -> Ladder:
-    """The weights or one of the moments of all matrices that have learned."""
-    is_one = partial(_is, Learning)
-    parts: Ladder = jax.tree.map(lambda matrix: getattr(matrix, name), learned, is_leaf=is_one)
-    return parts
+def _in_precision(ladder: Ladder, precision: Precision) -> Ladder:
+    """The same with every W and V that is a plain array as one whose products have this precision."""
+    if precision == "float32":
+        return ladder
+    is_matrix = _matrices(jax.tree.map(lambda _: 0, ladder, is_leaf=_is_weights))
+    wrapped: Ladder = jax.tree.map(
+        lambda leaf, matrix: Weights(leaf, precision) if matrix and isinstance(leaf, Array) else leaf,
+        ladder,
+        is_matrix,
+        is_leaf=_is_weights,
+    )
+    return wrapped
 
 
-def _is(kind: type, node: Any) -> bool:
-    return isinstance(node, kind)
+def _is_weights(node: Any) -> bool:
+    return isinstance(node, Weights)
 
 
 def _matrices(ladder: Ladder) -> Ladder:

@@ -19,7 +19,7 @@ from laddernet.files import writing
 from laddernet.machine import cores
 from laddernet.models import find
 from laddernet.options import names_in, say, show, stoppable, whole_number, whole_numbers
-from laddernet.settings import COPIES, LABELLED_BATCH, RECIPE, TUNED, recipe_named
+from laddernet.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, precision_notice, recipe_named
 from laddernet.study.driver import drive
 from laddernet.study.exchange import export_runs, read_runs
 from laddernet.study.executors import Executor, LocalExecutor
@@ -55,6 +55,7 @@ def study(
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
     labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
     copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
+    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
     validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
     tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
     out_folder: Annotated[
@@ -102,10 +103,13 @@ def study(
         batch_size=batch_size,
         labelled_batch_size=labelled_batch_size,
         copies=copies,
+        precision=precision,
         validation=validation,
         tuned=choice(tuned),
     )
 
+    if notice := precision_notice(precision):
+        say(notice)
     executor = choose_executor(
         executor_name, folder, jobs, address, cpus_per_run, gpus_per_run, storage, dry_run=dry_run
     )

@@ -69,7 +69,7 @@ def cell(config: Config) -> Key:
 def shape(config: Config) -> tuple[Any, ...]:
     """What runs that share a compiled program have in common."""
     rows = (config.labels, config.validation, config.batch_size, config.labelled_batch_size, config.copies)
-    return config.data, config.model, config.hidden, *rows
+    return config.data, config.model, config.hidden, config.precision, *rows
 
 
 # --- What a study's folder keeps --------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from laddernet.data import load
 from laddernet.errors import InputError
 from laddernet.files import write_atomic, writing
 from laddernet.models import MODELS, find
-from laddernet.options import show, stoppable, visible, whole_numbers
-from laddernet.settings import COPIES, LABELLED_BATCH, RECIPE
+from laddernet.options import say, show, stoppable, visible, whole_numbers
+from laddernet.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, precision_notice
 from laddernet.study.cli import choose_executor
 from laddernet.study.driver import drive
 from laddernet.study.store import Store, without_passwords
@@ -63,6 +63,7 @@ def tune(
     batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
     labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
     copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
+    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
     out_folder: Annotated[Path | None, typer.Option("--out", help="The searches' folder. [default: tune-DATA]")] = None,
     store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
     jobs: Annotated[int | None, typer.Option(help="Draws at a time, sharing the cores. [default: one a core]")] = None,
@@ -133,9 +134,12 @@ def tune(
             batch_size=batch_size,
             labelled_batch_size=labelled_batch_size,
             copies=copies,
+            precision=precision,
         )
         for model in models
     ]
+    if notice := precision_notice(precision):
+        say(notice)
     most = sum(search.limit for search in searches)
     size = f"{len(models)} models, {most} trials of {draws} draws of {epochs} epochs"
     show(f"{data_name}, {labels} labels: {size} in {folder}", flush=True)

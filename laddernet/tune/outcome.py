@@ -141,6 +141,7 @@ class Outcome:
             "batch_size": config["batch_size"],
             "labelled_batch_size": config["labelled_batch_size"],
             "copies": config.get("copies", 1),  # which searches of before there were copies do not say
+            **({"precision": config["precision"]} if "precision" in config else {}),
             **({"revision": self.about["revision"]} if "revision" in self.about else {}),
             "date": self.date,
             "command": self.about["command"],

@@ -111,6 +111,8 @@ class Search:
         base = asdict(configure(rows, seed=FIRST_DRAW, **self._settings))
         for name in ("seed", "noise", "recon_weights", "eta", "learning_rate"):
             del base[name]
+        if base["precision"] == "float32":  # so that searches keep the names from before this field
+            del base["precision"]
         self.plan = Plan(
             data=rows.name,
             labels=self.labels,

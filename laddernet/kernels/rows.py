@@ -4,7 +4,7 @@ Between the products a step is bound by memory: what counts is how often an arra
 that JAX would find compute the same in more passes; see docs/performance.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,13 +13,15 @@ import jax.numpy as jnp
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jaxtyping import Array, Float
 
-from laddernet import native
-from laddernet.native import MOST_GROUPS, Compared
+from laddernet.kernels import native
 from laddernet.network import EPSILON
 
 Rows = Float[Array, "rows units"]
 PerUnit = Float[Array, " units"]
 PerGroup = Float[Array, "groups units"]
+Compared = tuple[Rows, Rows, tuple[PerUnit, PerUnit] | None]  # ẑ, z, and μ with σ, of a layer
+
+MOST_GROUPS = 8  # as in native.c
 
 
 @jax.custom_vjp
@@ -109,7 +111,7 @@ def normalise(
 ) -> Normalised:
     """z = (a − μ) / σ + noise, each group of rows on its own; if there is a ``scale``, γ and β, h = ReLU(γ(z + β))."""
     noise, noise_std = jax.lax.stop_gradient((list(noise), noise_std))
-    if native.suits(a, *(scale or ()), *(drawn for drawn in noise if drawn is not None)) and len(sizes) <= MOST_GROUPS:
+    if len(sizes) <= MOST_GROUPS and native.uses("normalise", *jax.tree.leaves((a, scale, noise))):
         return Normalised(*_normalise(a, tuple(sizes), noise, noise_std, scale))
     z, mu, sigma = standardise_groups(a, sizes)
     if any(drawn is not None for drawn in noise):
@@ -124,7 +126,7 @@ _Outputs = tuple[list[Rows], list[PerUnit], list[PerUnit], Rows | None]
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _normalise(a: Rows, sizes: tuple[int, ...], noise: Any, noise_std: Any, scale: Any) -> _Outputs:
     with jax.named_scope("normalise"):
-        h, z, mu, sigma = native.normalise(a, sizes, noise, noise_std, EPSILON, scale)
+        h, z, mu, sigma = _native_normalise(a, sizes, noise, noise_std, EPSILON, scale)
     return z, mu, sigma, h
 
 
@@ -145,11 +147,56 @@ def _normalise_backward(_: tuple[int, ...], kept: tuple[Any, ...], d: _Outputs) 
     )
     with jax.named_scope("normalise"):
         groups = list(zip(z, sigma, noise, d_z, d_mu, d_sigma, strict=True))
-        d_a, d_scale = native.normalise_gradient(scale, noise_std, d_h, groups)
+        d_a, d_scale = _native_normalise_gradient(scale, noise_std, d_h, groups)
     return d_a, None, None, d_scale
 
 
 _normalise.defvjp(_normalise_forward, _normalise_backward, symbolic_zeros=True)
+
+
+def _native_normalise(
+    a: Rows,
+    sizes: Sequence[int],
+    noise: Sequence[Rows | None],
+    noise_std: Float[Array, ""],
+    epsilon: float,
+    scale: tuple[PerUnit, PerUnit] | None,
+) -> tuple[Rows | None, list[Rows], list[PerUnit], list[PerUnit]]:
+    """Return h, and of each group of rows z, μ and σ."""
+    n = a.shape[1]
+    expected = [(size, n) for size in sizes]
+    if sum(sizes) != len(a) or any(e is not None and e.shape != s for e, s in zip(noise, expected, strict=True)):
+        drawn = [None if e is None else e.shape for e in noise]
+        raise ValueError(f"Rows of shape {a.shape} in groups of {list(sizes)} cannot have noise of shapes {drawn}.")
+    shapes: list[tuple[int, ...]] = [(len(a), n) if scale else (0, n)]
+    for size in sizes:
+        shapes += [(size, n), (n,), (n,)]
+    gamma, beta = scale or (None, None)
+    arrays = [a, *_given((gamma, beta), (0,)), noise_std, jnp.float32(epsilon), *_given(noise, (0, n))]
+    h, *groups = native.kernel("normalise", shapes, *arrays)
+    return (h if scale else None), groups[::3], groups[1::3], groups[2::3]
+
+
+def _native_normalise_gradient(
+    scale: tuple[PerUnit, PerUnit] | None,
+    noise_std: Float[Array, ""],
+    d_h: Rows | None,
+    groups: Sequence[tuple[Rows, PerUnit, Rows | None, Rows | None, PerUnit | None, PerUnit | None]],
+) -> tuple[Rows, tuple[PerUnit, PerUnit] | None]:
+    """Return the derivatives of the cost with respect to a, γ and β, given those with respect to the results.
+
+    A group has z, σ, its noise, and the derivatives with respect to z, μ and σ.
+    """
+    n = groups[0][0].shape[1]
+    gamma, beta = (None, None) if d_h is None or scale is None else scale
+    arrays = [*_given((gamma, beta), (0,)), noise_std, *_given([d_h], (0, n))]
+    for z, sigma, noise, d_z, d_mu, d_sigma in groups:
+        arrays += [z, sigma, *_given((noise, d_z), (0, n)), *_given((d_mu, d_sigma), (0,))]
+    scale_shape = (0,) if d_h is None else (n,)
+    d_a, d_gamma, d_beta = native.kernel(
+        "normalise_gradient", [(sum(len(z) for z, *_ in groups), n), scale_shape, scale_shape], *arrays
+    )
+    return d_a, (None if d_h is None else (d_gamma, d_beta))
 
 
 def mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
@@ -158,7 +205,7 @@ def mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
     ẑ may be that of several copies of the rows, one below the other. Without μ and σ, as at the input, they are 0 and
     1, and nothing is learned from z.
     """
-    if native.suits(*jax.tree.leaves(layers)):
+    if native.uses("reconstruction", *jax.tree.leaves(layers)):
         return _mean_squares(layers)
     means = []
     for z_hat, z, scale in layers:
@@ -171,7 +218,7 @@ def mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
 @jax.custom_vjp
 @jax.named_scope("reconstruction")
 def _mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
-    return native.mean_squares(layers)
+    return _native_mean_squares(layers)
 
 
 def _mean_squares_forward(layers: list[Compared]) -> tuple[Float[Array, " layers"], list[Compared]]:
@@ -180,65 +227,39 @@ def _mean_squares_forward(layers: list[Compared]) -> tuple[Float[Array, " layers
 
 @jax.named_scope("reconstruction")
 def _mean_squares_gradient(layers: list[Compared], d: Float[Array, " layers"]) -> tuple[list[Any]]:
-    return (native.mean_squares_gradient(layers, d),)
+    return (_native_mean_squares_gradient(layers, d),)
 
 
 _mean_squares.defvjp(_mean_squares_forward, _mean_squares_gradient)
 
 
-Weights = tuple[Float[Array, "inputs outputs units"], ...]  # of each layer of the MLPs
-Biases = tuple[Float[Array, "outputs units"], ...]
+def _native_mean_squares(layers: Sequence[Compared]) -> Float[Array, " layers"]:
+    """Of each layer the mean square of (ẑ − μ) / σ − z: see :func:`laddernet.kernels.mean_squares`."""
+    for z_hat, z, *_ in layers:
+        if z_hat.shape[1] != z.shape[1] or len(z_hat) % len(z) != 0:
+            raise ValueError(f"Rows of shape {z_hat.shape} are not those of copies of rows of shape {z.shape}.")
+    (means,) = native.kernel("mean_squares", [(len(layers),)], *_compared(layers))
+    return means
 
 
-def small_mlps(weights: Weights, biases: Biases, inputs: list[Rows]) -> Rows:
-    """A small MLP for every unit, LReLU between its layers.
-
-    It is so small that its sums, written out, become one fused loop over rows and units. The MLP of a single unit, of
-    scalars in nested tuples, JAX differentiates by itself.
-    """
-    return (_mlps if inputs[0].ndim > 0 else _output)(weights, biases, inputs)
-
-
-def _output(weights: Weights, biases: Biases, inputs: list[Rows]) -> Rows:
-    return _values(weights, biases, inputs)[-1][0]
-
-
-def _values(weights: Weights, biases: Biases, inputs: list[Rows]) -> list[list[Rows]]:
-    """The inputs, what each hidden layer hands on, and the output."""
-    values = [inputs]
-    for weight, bias in zip(weights, biases, strict=True):
-        if len(values) > 1:
-            values[-1] = [jnp.where(a >= 0, a, 0.1 * a) for a in values[-1]]
-        below = values[-1]
-        into = zip(*map(list, weight), bias, strict=True)  # of each output: its weights and its bias
-        values.append([sum((w * v for w, v in zip(ws, below, strict=True)), start=b) for *ws, b in into])
-    return values
+def _native_mean_squares_gradient(layers: Sequence[Compared], d: Float[Array, " layers"]) -> list[Any]:
+    """The derivatives of the cost with respect to each layer's ẑ, z, μ and σ; to ẑ alone where there is no μ and σ."""
+    shapes: list[tuple[int, ...]] = []
+    for z_hat, z, scale in layers:
+        n = z.shape[1]
+        shapes += [z_hat.shape, *([(0, n), (0,), (0,)] if scale is None else [z.shape, (n,), (n,)])]
+    derivatives = iter(native.kernel("mean_squares_gradient", shapes, *_compared(layers), d))
+    by_layer = zip(layers, *[derivatives] * 4, strict=True)
+    return [
+        (d_z_hat, None, None) if scale is None else (d_z_hat, d_z, (d_mu, d_sigma))
+        for (_, _, scale), d_z_hat, d_z, d_mu, d_sigma in by_layer
+    ]
 
 
-_mlps = jax.custom_vjp(_output)
+def _compared(layers: Sequence[Compared]) -> list[Array]:
+    return [array for z_hat, z, scale in layers for array in (z_hat, z, *_given(scale or (None, None), (0,)))]
 
 
-@jax.jit
-def _small_mlps(weights: Weights, biases: Biases, inputs: list[Rows]) -> tuple[Rows, tuple[Weights, list[list[Rows]]]]:
-    *values, (output,) = _values(weights, biases, inputs)
-    return output, (weights, values)
-
-
-@jax.jit
-@jax.named_scope("combinator")
-def _small_mlps_gradient(kept: tuple[Weights, list[list[Rows]]], d: Rows) -> tuple[Weights, Biases, list[Rows]]:
-    weights, values = kept
-    d_weights: Weights = ()
-    d_biases: Biases = ()
-    d_above = [d]
-    for depth, (weight, below) in reversed(list(enumerate(zip(weights, values, strict=True)))):
-        d_weights = (jnp.stack([jnp.stack([jnp.sum(v * da, axis=0) for da in d_above]) for v in below]), *d_weights)
-        d_biases = (jnp.stack([jnp.sum(da, axis=0) for da in d_above]), *d_biases)
-        d_below = [sum((w * da for w, da in zip(row, d_above, strict=True))) for row in weight]
-        if depth > 0:  # what LReLU hands on has the sign of what it got
-            d_below = [jnp.where(v >= 0, dv, 0.1 * dv) for v, dv in zip(below, d_below, strict=True)]
-        d_above = d_below
-    return d_weights, d_biases, d_above
-
-
-_mlps.defvjp(_small_mlps, _small_mlps_gradient)
+def _given(arrays: Iterable[Array | None], none: tuple[int, ...]) -> list[Array]:
+    """The same with arrays that have no elements for those that are None."""
+    return [jnp.zeros(none, jnp.float32) if array is None else array for array in arrays]

@@ -1,7 +1,7 @@
 """A combinator as machine code: its formula, as it stands in Python, in one loop, and all its derivatives in another.
 
 XLA adds up the derivative of each parameter over the rows in a loop of its own. Here JAX traces the formula, and its
-derivatives, on the scalars of a single unit; what it finds is written down in C, and fusing.c has the loops. What
+derivatives, on the scalars of a single unit; what it finds is written down in C, and formulas.c has the loops. What
 cannot be treated so (a combinator that does something which is not translated, no compiler) is called as it is.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from jax.extend import core
 from jaxtyping import Array, Float
 
-from laddernet import native
 from laddernet.combinators import Combinator, Layer
+from laddernet.kernels import native
 
 Parameters = Float[Array, "parameters units"]
 Shape = tuple[int, ...]
@@ -29,7 +29,7 @@ def combine(combinator: Combinator, z_tilde: Layer, u: Layer) -> Layer:
     with jax.named_scope("combinator"):
         leaves, structure = jax.tree.flatten(combinator)
         name = None
-        if _are_per_unit(leaves, z_tilde, u) and native.suits(z_tilde, u, *leaves):
+        if _are_per_unit(leaves, z_tilde, u) and native.uses("combinator", z_tilde, u, *leaves):
             name = _compiled(structure, tuple(leaf.shape for leaf in leaves), z_tilde.shape)
         if name is None:
             return combinator(z_tilde, u)
@@ -105,7 +105,7 @@ def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:
     d_lines, (dz, du, *dp) = _statements(jax.make_jaxpr(derivative)(native.float32(()), *scalars), ["d", *names])
     source = [
         f"enum {{ PARAMETERS = {len(dp)} }};",
-        (native.FOLDER / "fusing.c").read_text(encoding="utf-8"),
+        (native.FOLDER / "formulas.c").read_text(encoding="utf-8"),
         "INLINE vec formula(vec z, vec u, const vec *p) {",
         *lines,
         f"  return {z_hat};",

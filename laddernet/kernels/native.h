@@ -30,12 +30,14 @@ enum { LANES = 4 };
 typedef int64_t num;
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define EACH(i, n) UNROLL for (int i = 0; i < (n); i++)
 
 static num least(num a, num b) { return a < b ? a : b; }
+static int within(num count) { return count < 0 ? 0 : least(count, LANES); }  // of a vector
 
 // 1 / √x to the last bits, of positive numbers: an estimate made twice as exact by Newton's rule.
 INLINE vec inverse_root(vec x) {
@@ -53,6 +55,18 @@ INLINE vec inverse_root(vec x) {
 
 // v where the mask is set, zero elsewhere.
 INLINE vec where(ivec mask, vec v) { return (vec)(mask & (ivec)v); }
+INLINE vec choose(ivec which, vec yes, vec no) { return (vec)((which & (ivec)yes) | (~which & (ivec)no)); }
+
+// The numbers of two vectors that the index names.
+INLINE vec shuffled(vec a, vec b, ivec index) {
+#if defined(__clang__)
+  vec to;
+  EACH(i, LANES) to[i] = index[i] < LANES ? a[index[i]] : b[index[i] - LANES];
+  return to;
+#else
+  return __builtin_shuffle(a, b, index);
+#endif
+}
 
 INLINE vec square_root(vec x) {
   vec y;
@@ -191,6 +205,11 @@ static float *numbers(const XLA_FFI_Buffer *array) {
 static const float *argument(XLA_FFI_CallFrame *frame, int i) { return numbers(given(frame, i)); }
 static float *result(XLA_FFI_CallFrame *frame, int i) { return numbers(wanted(frame, i)); }
 static num length(XLA_FFI_CallFrame *frame, int i, int axis) { return given(frame, i)->dims[axis]; }
+
+// The value of the only attribute, an int32.
+static int32_t attribute(XLA_FFI_CallFrame *frame) {
+  return *(const int32_t *)((const XLA_FFI_Scalar *)frame->attrs.attrs[0])->value;
+}
 
 static XLA_FFI_Error *out_of_memory(XLA_FFI_CallFrame *frame) {
   XLA_FFI_Error_Create_Args args = {.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE,

@@ -1,5 +1,5 @@
 // A combinator in two loops, one for its values and one for all its derivatives: each array is read or written once.
-// laddernet/fusing.py says PARAMETERS before this, how many a unit has, and writes `formula` and `derivative` after it.
+// formulas.py says PARAMETERS before this, how many a unit has, and writes `formula` and `derivative` after it.
 
 #include "native.h"
 
@@ -11,7 +11,6 @@ INLINE void derivative(vec z, vec u, const vec *p, vec d, vec *dz, vec *du, vec 
 
 // What is not a number stays so in all of them.
 INLINE vec splat(float x) { return x - (vec){0}; }
-INLINE vec choose(ivec which, vec yes, vec no) { return (vec)((which & (ivec)yes) | (~which & (ivec)no)); }
 INLINE vec larger(vec a, vec b) { return choose((a > b) | (a != a), a, b); }
 INLINE vec smaller(vec a, vec b) { return choose((a < b) | (a != a), a, b); }
 INLINE vec magnitude(vec x) { return (vec)((ivec)x & 0x7fffffff); }

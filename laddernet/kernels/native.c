@@ -1,7 +1,86 @@
-// The matrix products of a training step, and what is done to rows between them. laddernet/native.py says what each
-// function computes.
+// The native kernels of a training step: matrix products, Adam's step, and what is done to rows between them. The
+// modules beside this file have the plain JAX function that each of them replaces.
 
 #include "native.h"
+
+// --- Words ---------------------------------------------------------------------------------------------------
+
+// Products multiply words of 32 bits. A word is one float32 or, in pairs, two bfloat16 numbers that are neighbours
+// along the depth of the product: the product of two such words is the sum of two products, in float32.
+
+INLINE vec plus_product(vec sum, float a, vec b, bool pairs) {
+  if (!pairs) return sum + a * b;
+#if defined(__AVX512BF16__)
+  return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(a), (__m512bh)b);
+#else
+  uvec left = (uvec)(a - (vec){0}), right = (uvec)b;
+  sum += (vec)(left << 16) * (vec)(right << 16);
+  return sum + (vec)(left & 0xffff0000) * (vec)(right & 0xffff0000);
+#endif
+}
+
+// The nearest bfloat16 of each number, in the upper half of its word.
+INLINE uvec rounded(vec x) {
+#if defined(__AVX512BF16__)
+  return (uvec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x)), 16);
+#else
+  uvec bits = (uvec)x, nearest = bits + 0x7fff + (bits >> 16 & 1);
+  return (uvec)choose(x == x, (vec)nearest, (vec)(bits | 0x400000)) & 0xffff0000;  // NaN stays NaN
+#endif
+}
+
+// Words of which the lower half is of the first vector.
+INLINE vec paired(vec low, vec high) { return (vec)(rounded(low) >> 16 | rounded(high)); }
+
+// Two vectors, one after the other, as words of neighbours.
+INLINE vec neighbours(vec a, vec b) {
+#if defined(__AVX512BF16__)
+  return (vec)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
+#else
+  ivec even, odd;
+  EACH(i, LANES) even[i] = 2 * i, odd[i] = 2 * i + 1;
+  return paired(shuffled(a, b, even), shuffled(a, b, odd));
+#endif
+}
+
+// A matrix of floats in memory, row by row.
+typedef struct {
+  const float *at;
+  num rows, columns;
+} Matrix;
+
+static num words_of(num depth, bool pairs) { return pairs ? (depth + 1) / 2 : depth; }
+
+// LANES words along a row, from its k-th on; zeros beyond its end.
+INLINE vec along_row(const Matrix *m, num row, num k, bool pairs) {
+  num column = pairs ? 2 * k : k, left = m->columns - column;
+  const float *at = m->at + row * m->columns + column;
+  vec first = load_first(at, within(left));
+  return pairs ? neighbours(first, load_first(at + LANES, within(left - LANES))) : first;
+}
+
+// The k-th words of `count` columns, from column j on.
+INLINE vec across_rows(const Matrix *m, num k, num j, int count, bool pairs) {
+  num row = pairs ? 2 * k : k;
+  const float *at = m->at + row * m->columns + j;
+  vec first = load_first(at, count);
+  if (!pairs) return first;
+  return paired(first, row + 1 < m->rows ? load_first(at + m->columns, count) : (vec){0});
+}
+
+// Rows and columns of a square of words exchanged: riffled as often as a row's length is a power of two.
+INLINE void transpose(vec square[LANES]) {
+  ivec low, high;
+  EACH(i, LANES) low[i] = i / 2 + (i % 2) * LANES, high[i] = low[i] + LANES / 2;
+  UNROLL for (int times = 1; times < LANES; times *= 2) {
+    vec riffled[LANES];
+    EACH(i, LANES / 2) {
+      riffled[2 * i] = shuffled(square[i], square[i + LANES / 2], low);
+      riffled[2 * i + 1] = shuffled(square[i], square[i + LANES / 2], high);
+    }
+    EACH(i, LANES) square[i] = riffled[i];
+  }
+}
 
 // --- Tiles ---------------------------------------------------------------------------------------------------
 
@@ -13,183 +92,121 @@ enum { TALL = 6 };
 #else
 enum { TALL = 8 };
 #endif
-enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320 };
+enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320, LINE = 16 };
 
-// What will soon be wanted: TALL rows, each a panel wide, at up to three places.
+// Rows of up to three matrices that are needed soon, as lines of the cache. Each part of a tile fetches `share` of
+// them: more at once would keep the processor from loading what it needs now.
 typedef struct {
   const float *at[3];
-  num row;
+  num row, lines, line, left, share;
 } Soon;
 
-// c = a b, or c += a b, for `tall` rows of a and `wide` vectors of b. From a row of a to the next it is a_row, from an
-// element of it to the next a_step. Meanwhile what is wanted soon is brought near, a row at a time: more at once would
-// keep the processor from bringing what is wanted now.
-INLINE void multiply(int tall, int wide, num depth, const float *a, num a_row, num a_step, const float *b, num b_step,
-                     float *c, num c_row, bool add, Soon soon) {
-  vec sum[12][WIDE];  // the most that is asked for
+static Soon soon(const float *at, num row, num rows, num columns, num parts) {
+  num lines = columns / LINE + 1;
+  return (Soon){.at = {at}, .row = row, .lines = lines, .left = rows * lines, .share = rows * lines / parts + 1};
+}
+
+INLINE void fetch(Soon *soon) {
+  for (num n = least(soon->share, soon->left); n > 0; n--) {
+    EACH(i, 3) if (soon->at[i] != NULL) __builtin_prefetch(soon->at[i] + soon->line * LINE, 0, 2);
+    soon->left--;
+    if (++soon->line < soon->lines) continue;
+    soon->line = 0;
+    EACH(i, 3) if (soon->at[i] != NULL) soon->at[i] += soon->row;
+  }
+}
+
+typedef struct {
+  num depth;  // in words
+  const float *a, *b;
+  num a_row, a_step;  // from a row of a to the next, from a word of it to the next
+  float *c;
+  num c_row, columns;
+  bool add;  // to what c holds
+} Tile;
+
+INLINE void multiply(int tall, int wide, bool pairs, const Tile *t, Soon *soon) {
+  vec sum[TALL][WIDE];
   EACH(i, tall) EACH(j, wide) sum[i][j] = (vec){0};
-  for (num row = 0; row < TALL; row++) {
-    EACH(n, 3) {
-      if (soon.at[n] == NULL) continue;
-      EACH(i, PANEL / 16 + 1) __builtin_prefetch(soon.at[n] + row * soon.row + i * 16, 0, 2);
-    }
-    for (num k = depth * (row + 1) / TALL - depth * row / TALL; k > 0; k--, a += a_step, b += b_step) {
+  const float *a = t->a, *b = t->b;
+  for (num part = 0; part < TALL; part++) {
+    fetch(soon);
+    for (num k = t->depth * (part + 1) / TALL - t->depth * part / TALL; k > 0; k--, a += t->a_step, b += wide * LANES) {
       vec right[WIDE];
       EACH(j, wide) right[j] = load(b + j * LANES);
-      EACH(i, tall) EACH(j, wide) sum[i][j] += a[i * a_row] * right[j];
+      EACH(i, tall) EACH(j, wide) sum[i][j] = plus_product(sum[i][j], a[i * t->a_row], right[j], pairs);
     }
   }
-  if (add)
-    EACH(i, tall) EACH(j, wide) sum[i][j] += load(c + i * c_row + j * LANES);
-  EACH(i, tall) EACH(j, wide) store(c + i * c_row + j * LANES, sum[i][j]);
-}
-
-// How many of the rows that are left the next tile takes: a number that `multiply` is compiled for.
-static int tallness(num rows) {
-  if (rows >= TALL) return TALL;
-  for (int n = 8; n > 1; n /= 2)
-    if (n < TALL && rows >= n) return n;
-  return 1;
-}
-
-#define FOR_EACH_SIZE(tall, wide, call)                       \
-  if (wide == 2) {                                            \
-    if (tall == TALL) { enum { T = TALL, W = 2 }; call; }     \
-    else if (tall == 8) { enum { T = 8, W = 2 }; call; }      \
-    else if (tall == 4) { enum { T = 4, W = 2 }; call; }      \
-    else if (tall == 2) { enum { T = 2, W = 2 }; call; }      \
-    else { enum { T = 1, W = 2 }; call; }                     \
-  } else {                                                    \
-    if (tall == TALL) { enum { T = TALL, W = 1 }; call; }     \
-    else if (tall == 8) { enum { T = 8, W = 1 }; call; }      \
-    else if (tall == 4) { enum { T = 4, W = 1 }; call; }      \
-    else if (tall == 2) { enum { T = 2, W = 1 }; call; }      \
-    else { enum { T = 1, W = 1 }; call; }                     \
+  EACH(j, wide) {
+    int count = within(t->columns - j * LANES);
+    EACH(i, tall) {
+      float *c = t->c + i * t->c_row + j * LANES;
+      if (t->add) sum[i][j] += load_first(c, count);
+      store_first(c, sum[i][j], count);
+    }
   }
-
-// Rows of a as they lie, b packed.
-static __attribute__((noinline)) void multiply_rows(int tall, int wide, num depth, const float *a, num a_row,
-                                                    const float *b, float *c, num c_row, bool add, Soon soon) {
-  FOR_EACH_SIZE(tall, wide, multiply(T, W, depth, a, a_row, 1, b, W * LANES, c, c_row, add, soon))
 }
 
-// TALL columns of a, packed, for rows.
-static __attribute__((noinline)) void multiply_columns(int wide, num depth, const float *a, const float *b, float *c,
-                                                       Soon soon) {
-  if (wide == 2)
-    multiply(TALL, 2, depth, a, 1, TALL, b, 2 * LANES, c, PANEL, false, soon);
-  else
-    multiply(TALL, 1, depth, a, 1, TALL, b, LANES, c, PANEL, false, soon);
+static __attribute__((noinline)) void multiply_tile(int tall, int wide, bool pairs, const Tile *t, Soon *soon) {
+#define OF_SIZE(T, W) \
+  if (tall == T && wide == W) return pairs ? multiply(T, W, true, t, soon) : multiply(T, W, false, t, soon);
+  OF_SIZE(TALL, 2) OF_SIZE(4, 2) OF_SIZE(1, 2) OF_SIZE(TALL, 1) OF_SIZE(4, 1) OF_SIZE(1, 1)
 }
 
-// The columns of a panel, as vectors: a last one of few columns has but one.
+// The columns of a panel, as vectors: a last one of few columns has one.
 static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
 
 // --- Products ------------------------------------------------------------------------------------------------
 
 typedef struct {
-  const float *a, *b;
-  float *c;
-  num rows, depth, columns;
-  bool transposed;  // b lies the other way round
+  Matrix a, b;
+  float *words, *c;         // of a's rows; the result
+  num row, depth, columns;  // from a row's words to the next; in words
+  bool transposed, pairs;   // b lies the other way round
 } Product;
 
-// Rows and columns of a square exchanged: riffled as often as a row's length is a power of two.
-INLINE void transpose(vec square[LANES]) {
-#if defined(__clang__)
-  for (int i = 0; i < LANES; i++)
-    for (int j = 0; j < i; j++) {
-      float other = square[i][j];
-      square[i][j] = square[j][i];
-      square[j][i] = other;
-    }
-#else
-  ivec low, high;
-  EACH(i, LANES) {
-    low[i] = i / 2 + (i % 2) * LANES;
-    high[i] = low[i] + LANES / 2;
-  }
-  UNROLL for (int times = 1; times < LANES; times *= 2) {
-    vec riffled[LANES];
-    EACH(i, LANES / 2) {
-      riffled[2 * i] = __builtin_shuffle(square[i], square[i + LANES / 2], low);
-      riffled[2 * i + 1] = __builtin_shuffle(square[i], square[i + LANES / 2], high);
-    }
-    EACH(i, LANES) square[i] = riffled[i];
-  }
-#endif
+static void words_of_row(const void *what, num row) {
+  const Product *p = what;
+  for (num k = 0; k < p->row; k += LANES) store(p->words + row * p->row + k, along_row(&p->a, row, k, p->pairs));
 }
 
-// `depth` rows of a panel, from row k and column j of b on, packed one after the other and filled up with zeros.
-static void pack(const Product *p, num k, num depth, num j, num columns, float *packed) {
-  num width = wideness(columns) * LANES;
-  if (!p->transposed) {
-    const float *from = p->b + k * p->columns + j;
-    for (num i = 0; i < depth; i++, from += p->columns, packed += width) {
-      if (columns == PANEL) {
-        EACH(v, WIDE) store(packed + v * LANES, load(from + v * LANES));
-      } else {
-        memset(packed, 0, width * sizeof(float));
-        memcpy(packed, from, columns * sizeof(float));
-      }
+// `depth` words of a panel of b, from word k and column j on, one below the other and filled up with zeros.
+static void pack(const Matrix *b, bool transposed, bool pairs, num k, num depth, num j, float *packed) {
+  num columns = least(PANEL, (transposed ? b->rows : b->columns) - j), width = wideness(columns) * LANES;
+  for (num c = 0; c < width; c += LANES) {
+    if (!transposed) {
+      for (num i = 0; i < depth; i++)
+        store(packed + i * width + c, across_rows(b, k + i, j + c, within(columns - c), pairs));
+      continue;
     }
-    return;
-  }
-  for (num first = 0; first < width; first += LANES) {
-    num rows = least(LANES, columns - first);
-    const float *from = p->b + (j + first) * p->depth + k;
-    num i = 0;
-    if (rows == LANES) {
-      for (; i + LANES <= depth; i += LANES) {
-        vec square[LANES];
-        EACH(r, LANES) square[r] = load(from + r * p->depth + i);
-        transpose(square);
-        EACH(r, LANES) store(packed + (i + r) * width + first, square[r]);
-      }
+    for (num i = 0; i < depth; i += LANES) {
+      vec square[LANES];
+      EACH(r, LANES) square[r] = c + r < columns ? along_row(b, j + c + r, k + i, pairs) : (vec){0};
+      transpose(square);
+      EACH(r, LANES) if (i + r < depth) store(packed + (i + r) * width + c, square[r]);
     }
-    for (; i < depth; i++)
-      for (num r = 0; r < LANES; r++) packed[i * width + first + r] = r < rows ? from[r * p->depth + i] : 0;
   }
-}
-
-// The `part`-th of so many parts of what `pack` will read.
-static Soon what_follows(const Product *p, num k, num depth, num j, num part, num parts) {
-  Soon soon = {.row = p->transposed ? p->depth : p->columns};
-  for (num n = 0; n < 3 && j < p->columns; n++) {
-    num row = (p->transposed ? n : n * parts + part) * TALL, column = p->transposed ? part * PANEL : 0;
-    if (row < (p->transposed ? PANEL : depth) && column < depth)
-      soon.at[n] = p->b + (p->transposed ? (j + row) * p->depth + k + column : (k + row) * p->columns + j);
-  }
-  return soon;
 }
 
 static void panel_of_product(const void *what, num panel) {
   const Product *p = what;
   float packed[DEPTH * PANEL] __attribute__((aligned(64)));
-  num j = panel * PANEL, columns = least(PANEL, p->columns - j);
-  int wide = wideness(columns);
+  num j = panel * PANEL, columns = least(PANEL, p->columns - j), rows = p->a.rows, size = p->pairs ? 2 : 1;
   num blocks = p->depth > 0 ? (p->depth + DEPTH - 1) / DEPTH : 1;
   for (num block = 0; block < blocks; block++) {
-    num k = p->depth * block / blocks, depth = p->depth * (block + 1) / blocks - k;
-    pack(p, k, depth, j, columns, packed);
-    num next = block + 1 < blocks ? p->depth * (block + 1) / blocks : 0;
-    num next_depth = p->depth * ((block + 1) % blocks + 1) / blocks - next, next_j = next > 0 ? j : j + PANEL;
-    num parts = (p->rows + TALL - 1) / TALL;
-    for (num i = 0; i < p->rows;) {
-      int tall = tallness(p->rows - i);
-      Soon soon = what_follows(p, next, next_depth, next_j, i / TALL, parts);
-      const float *from = p->a + i * p->depth + k;
-      float *to = p->c + i * p->columns + j;
-      if (columns == wide * LANES) {
-        multiply_rows(tall, wide, depth, from, p->depth, packed, to, p->columns, block > 0, soon);
-      } else {
-        float tile[TALL][PANEL];
-        multiply_rows(tall, wide, depth, from, p->depth, packed, tile[0], PANEL, false, soon);
-        for (int r = 0; r < tall; r++)
-          for (num n = 0; n < columns; n++)
-            to[r * p->columns + n] = tile[r][n] + (block > 0 ? to[r * p->columns + n] : 0);
-      }
-      i += tall;
+    num k = p->depth * block / blocks, end = p->depth * (block + 1) / blocks;
+    pack(&p->b, p->transposed, p->pairs, k, end - k, j, packed);
+    // What is packed next: the block below, or the first of the next panel.
+    num next = end < p->depth ? end : 0, next_j = next > 0 ? j : j + PANEL, height = p->depth / blocks * size;
+    const float *at = p->b.at + (p->transposed ? next_j * p->b.columns + next * size : next * size * p->b.columns + next_j);
+    num parts = (rows / TALL + 1) * TALL;
+    Soon next_block = p->transposed ? soon(at, p->b.columns, PANEL, height, parts) : soon(at, p->b.columns, height, PANEL, parts);
+    if (next_j >= p->columns) next_block.left = 0;
+    for (num i = 0, tall; i < rows; i += tall) {
+      tall = rows - i >= TALL ? TALL : rows - i >= 4 ? 4 : 1;
+      Tile t = {.depth = end - k, .a = p->words + i * p->row + k, .a_row = p->row, .a_step = 1, .b = packed,
+                .c = p->c + i * p->columns + j, .c_row = p->columns, .columns = columns, .add = block > 0};
+      multiply_tile(tall, wideness(columns), p->pairs, &t, &next_block);
     }
   }
 }
@@ -201,53 +218,51 @@ typedef struct {
 } Adam;
 
 typedef struct {
-  const float *inputs, *errors;
+  Matrix inputs, errors;
   float *inputs_packed, *errors_packed;  // strips of columns, panels
   float *w, *m, *v;
-  num rows, below, above;
+  num depth;  // in words
+  bool pairs;
   Adam adam;
 } Update;
 
-// One step of Adam for the weights w, whose gradient is g.
-INLINE void adam(const Adam *o, vec g, float *w, float *m, float *v) {
-  vec mean = o->beta1 * load(m) + (1 - o->beta1) * g, square = o->beta2 * load(v) + (1 - o->beta2) * (g * g);
-  vec scaled = o->scale2 * square, positive = scaled + 1e-30f;
+// One step of Adam for `count` weights w, whose gradient is g.
+INLINE void adam(const Adam *o, vec g, float *w, float *m, float *v, int count) {
+  vec mean = o->beta1 * load_first(m, count) + (1 - o->beta1) * g;
+  vec square = o->beta2 * load_first(v, count) + (1 - o->beta2) * (g * g);
+  vec scaled = o->scale2 * square, positive = scaled + 1e-30f, weight = load_first(w, count);
   vec direction = o->scale1 * mean / (scaled * inverse_root(positive) + o->epsilon);
-  store(m, mean);
-  store(v, square);
-  store(w, load(w) - o->rate * (direction + o->decay * load(w)));
+  store_first(m, mean, count);
+  store_first(v, square, count);
+  store_first(w, weight - o->rate * (direction + o->decay * weight), count);
 }
 
 static void pack_errors(const void *what, num panel) {
   const Update *u = what;
-  num j = panel * PANEL;
-  Product p = {.b = u->errors, .columns = u->above};
-  pack(&p, 0, u->rows, j, least(PANEL, u->above - j), u->errors_packed + panel * PANEL * u->rows);
+  pack(&u->errors, false, u->pairs, 0, u->depth, panel * PANEL, u->errors_packed + panel * PANEL * u->depth);
 }
 
 // The update of TALL rows of the weights, so that weights and moments are read and written row by row.
 static void rows_of_update(const void *what, num strip) {
   const Update *u = what;
-  num first = strip * TALL, tall = least(TALL, u->below - first);
-  float *inputs = u->inputs_packed + first * u->rows;
-  for (num k = 0; k < u->rows; k++)
-    for (num r = 0; r < TALL; r++) inputs[k * TALL + r] = r < tall ? u->inputs[k * u->below + first + r] : 0;
-  for (num j = 0; j < u->above; j += PANEL) {
-    num corner = first * u->above + j, columns = least(PANEL, u->above - j);
-    Soon soon = {{u->w + corner, u->m + corner, u->v + corner}, u->above};
+  num first = strip * TALL, tall = least(TALL, u->inputs.columns - first), above = u->errors.columns;
+  float *inputs = u->inputs_packed + first * u->depth;
+  for (num k = 0; k < u->depth; k++)
+    for (num c = 0; c < TALL; c += LANES)
+      store_first(inputs + k * TALL + c, across_rows(&u->inputs, k, first + c, within(tall - c), u->pairs), within(TALL - c));
+  for (num j = 0; j < above; j += PANEL) {
+    num corner = first * above + j, columns = least(PANEL, above - j);
+    Soon weights = soon(u->w + corner, above, tall, PANEL, TALL);
+    weights.at[1] = u->m + corner, weights.at[2] = u->v + corner;
     float gradient[TALL][PANEL];
-    multiply_columns(wideness(columns), u->rows, inputs, u->errors_packed + j * u->rows, gradient[0], soon);
-    for (num r = 0; r < tall; r++) {
-      num at = corner + r * u->above, c = 0;
-      for (; c + LANES <= columns; c += LANES)
-        adam(&u->adam, load(gradient[r] + c), u->w + at + c, u->m + at + c, u->v + at + c);
-      if (c < columns) {  // less than a vector is left
-        float last[3][LANES] = {0}, *of[3] = {u->w + at + c, u->m + at + c, u->v + at + c};
-        for (int n = 0; n < 3; n++) memcpy(last[n], of[n], (columns - c) * sizeof(float));
-        adam(&u->adam, load(gradient[r] + c), last[0], last[1], last[2]);
-        for (int n = 0; n < 3; n++) memcpy(of[n], last[n], (columns - c) * sizeof(float));
+    Tile t = {.depth = u->depth, .a = inputs, .a_row = 1, .a_step = TALL, .b = u->errors_packed + j * u->depth,
+              .c = gradient[0], .c_row = PANEL, .columns = PANEL};
+    multiply_tile(TALL, wideness(columns), u->pairs, &t, &weights);
+    for (num r = 0; r < tall; r++)
+      for (num c = 0; c < columns; c += LANES) {
+        num at = corner + r * above + c;
+        adam(&u->adam, load(gradient[r] + c), u->w + at, u->m + at, u->v + at, within(columns - c));
       }
-    }
   }
 }
 
@@ -477,49 +492,49 @@ static void squares_gradient_block(const void *what, num block) {
 
 // --- What XLA calls ------------------------------------------------------------------------------------------
 
-static void multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
-  Product p = {.a = argument(frame, 0),
-               .b = argument(frame, 1),
-               .c = result(frame, 0),
-               .rows = length(frame, 0, 0),
-               .depth = length(frame, 0, 1),
-               .columns = length(frame, 1, !transposed),
-               .transposed = transposed};
-  share(frame, (p.columns + PANEL - 1) / PANEL, is_long(p.rows * p.depth * p.columns), panel_of_product, &p);
+static Matrix matrix(XLA_FFI_CallFrame *frame, int i) {
+  return (Matrix){argument(frame, i), length(frame, i, 0), length(frame, i, 1)};
 }
 
-XLA_FFI_Error *product(XLA_FFI_CallFrame *frame) {
-  if (!asked_for_version(frame)) multiply_all(frame, false);
+static XLA_FFI_Error *multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
+  if (asked_for_version(frame)) return NULL;
+  Product p = {.a = matrix(frame, 0), .b = matrix(frame, 1), .c = result(frame, 0), .transposed = transposed,
+               .pairs = attribute(frame)};
+  p.columns = transposed ? p.b.rows : p.b.columns;
+  p.depth = words_of(p.a.columns, p.pairs);
+  bool worth_it = is_long(p.a.rows * p.a.columns * p.columns);
+  float *words = NULL;
+  p.words = (float *)p.a.at, p.row = p.depth;
+  if (p.pairs) {
+    p.row = (p.depth + LANES - 1) / LANES * LANES;
+    p.words = words = malloc(p.a.rows * p.row * sizeof(float) + 1);
+    if (words == NULL) return out_of_memory(frame);
+    share(frame, p.a.rows, worth_it, words_of_row, &p);
+  }
+  share(frame, (p.columns + PANEL - 1) / PANEL, worth_it, panel_of_product, &p);
+  free(words);
   return NULL;
 }
 
-XLA_FFI_Error *product_transposed(XLA_FFI_CallFrame *frame) {
-  if (!asked_for_version(frame)) multiply_all(frame, true);
-  return NULL;
-}
+XLA_FFI_Error *product(XLA_FFI_CallFrame *frame) { return multiply_all(frame, false); }
+XLA_FFI_Error *product_transposed(XLA_FFI_CallFrame *frame) { return multiply_all(frame, true); }
 
 XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  Update u = {.w = result(frame, 0),
-              .m = result(frame, 1),
-              .v = result(frame, 2),
-              .inputs = argument(frame, 3),
-              .errors = argument(frame, 4),
-              .rows = length(frame, 3, 0),
-              .below = length(frame, 3, 1),
-              .above = length(frame, 4, 1)};
+  Update u = {.w = result(frame, 0), .m = result(frame, 1), .v = result(frame, 2), .inputs = matrix(frame, 3),
+              .errors = matrix(frame, 4), .pairs = attribute(frame)};
+  num rows = u.inputs.rows, below = u.inputs.columns, above = u.errors.columns;
+  u.depth = words_of(rows, u.pairs);
   memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
-  for (int i = 0; i < 3; i++)  // which lie in their places already, unless XLA had to copy
-    if (result(frame, i) != argument(frame, i))
-      memcpy(result(frame, i), argument(frame, i), u.below * u.above * sizeof(float));
-  num strips = (u.below + TALL - 1) / TALL, panels = (u.above + PANEL - 1) / PANEL;
-  float *packed = malloc((strips * TALL + panels * PANEL) * u.rows * sizeof(float) + 1);
+  for (int i = 0; i < 3; i++)  // which are in their places already, unless XLA had to copy
+    if (result(frame, i) != argument(frame, i)) memcpy(result(frame, i), argument(frame, i), below * above * sizeof(float));
+  num strips = (below + TALL - 1) / TALL, panels = (above + PANEL - 1) / PANEL;
+  float *packed = malloc((strips * TALL + panels * PANEL) * u.depth * sizeof(float) + 1);
   if (packed == NULL) return out_of_memory(frame);
   u.inputs_packed = packed;
-  u.errors_packed = packed + strips * TALL * u.rows;
-  bool worth_it = is_long(u.rows * u.below * u.above);
-  share(frame, panels, worth_it, pack_errors, &u);
-  share(frame, strips, worth_it, rows_of_update, &u);
+  u.errors_packed = packed + strips * TALL * u.depth;
+  share(frame, panels, is_long(rows * below * above), pack_errors, &u);
+  share(frame, strips, is_long(rows * below * above), rows_of_update, &u);
   free(packed);
   return NULL;
 }
