@@ -49,7 +49,12 @@ class Subject:
     function: str
     settings: dict[str, Any] = field(hash=False)
     units: int  # steps or rows of a block
-    library: str = "jax"  # subjects of one library on the same cores share a process
+    library: str = "jax"  # subjects of one library on the same cores with the same kernels share a process
+    native: str = "1"  # native kernels, as LADDERNET_NATIVE names them
+
+    @property
+    def process(self) -> tuple[str, tuple[int, ...], str]:
+        return self.library, self.cores, self.native
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Bench(ExitStack):
         self.both, self.first, self.second = tuple(cores[:2]), (cores[0],), (cores[:2][-1],)
         self.principal = PRINCIPAL[:1] if quick else PRINCIPAL
         self.vanilla = self.step("vanilla", self.both)
-        self._workers: dict[tuple[str, tuple[int, ...]], ProcessPoolExecutor] = {}
+        self._workers: dict[tuple[str, tuple[int, ...], str], ProcessPoolExecutor] = {}
         self._built: set[Subject] = set()
 
     def rounds(self, full: int) -> int:
@@ -83,11 +88,11 @@ class Bench(ExitStack):
 
     # --- Subjects
 
-    def step(self, model: str, cores: tuple[int, ...], *, name: str = "", **changes: Any) -> Subject:
-        """Training steps of a model; ``changes`` are to the paper's network, the batch or the number of steps."""
+    def step(self, model: str, cores: tuple[int, ...], *, name: str = "", native: str = "1", **changes: Any) -> Subject:
+        """Training steps of a model; ``changes`` are to the paper's network, the batch, the precision and so on."""
         settings = {"model": model, "sizes": self.sizes, "batch": BATCH, "steps": self.steps, **changes}
         units = settings["steps"] * settings.get("seeds", 1)
-        return Subject(name or f"{model}, {_cores(cores)}", cores, "ours:epochs", settings, units)
+        return Subject(name or f"{model}, {_cores(cores)}", cores, "ours:epochs", settings, units, native=native)
 
     def other(self, name: str, cores: tuple[int, ...], function: str, library: str = "jax") -> Subject:
         """Something else that has the size of the paper's step."""
@@ -96,30 +101,32 @@ class Bench(ExitStack):
 
     # --- Measuring
 
-    def new_worker(self, cores: tuple[int, ...]) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), worker.pin, (cores,))
+    def new_worker(self, cores: tuple[int, ...], native: str = "1") -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), worker.pin, (cores, native))
 
-    def worker(self, library: str, cores: tuple[int, ...]) -> ProcessPoolExecutor:
-        if (library, cores) not in self._workers:
-            self._workers[library, cores] = self.enter_context(self.new_worker(cores))
-        return self._workers[library, cores]
+    def worker(self, library: str, cores: tuple[int, ...], native: str = "1") -> ProcessPoolExecutor:
+        process = (library, cores, native)
+        if process not in self._workers:
+            self._workers[process] = self.enter_context(self.new_worker(cores, native))
+        return self._workers[process]
 
     def build(self, subjects: Iterable[Subject]) -> None:
         """Have subjects made and compiled, all workers at the same time."""
         new = [s for s in dict.fromkeys(subjects) if s not in self._built]
         self._built.update(new)
         under_way = []
-        for library, cores in dict.fromkeys((s.library, s.cores) for s in new):
-            named = {s.name: (s.function, s.settings) for s in new if (s.library, s.cores) == (library, cores)}
+        for process in dict.fromkeys(s.process for s in new):
+            named = {s.name: (s.function, s.settings) for s in new if s.process == process}
+            library, cores, _ = process
             at_once = len(cores) if library == "jax" else 1  # only JAX compiles, mostly on one core
-            under_way.append(self.worker(library, cores).submit(worker.build, named, at_once))
+            under_way.append(self.worker(*process).submit(worker.build, named, at_once))
         for future in under_way:
             future.result()
 
     def seconds(self, *subjects: Subject) -> list[float]:
         """Have a block of each subject done at the same moment: seconds for each unit."""
         time.sleep(0.05)  # thread pools of the block before go to sleep
-        under_way = [self.worker(s.library, s.cores).submit(worker.seconds, s.name) for s in subjects]
+        under_way = [self.worker(*s.process).submit(worker.seconds, s.name) for s in subjects]
         return [future.result() / s.units for future, s in zip(under_way, subjects, strict=True)]
 
     def interleave(self, reference: Subject, subjects: Sequence[Subject], rounds: int) -> dict[str, Timing]:
@@ -167,13 +174,78 @@ def steps(bench: Bench) -> Rows:
     return rows
 
 
+def precision(bench: Bench) -> Rows:
+    """The step with matrix products in bfloat16, beside float32
+
+    Blocks between blocks of the same model's step in float32. The last two rows are two runs, one core each, started at
+    the same moment; a round has a block of both in each precision.
+    """
+    rows: Rows = {}
+    for cores in (bench.both,) if bench.quick else (bench.both, bench.first):
+        for model in bench.principal:
+            float32 = bench.step(model, cores)
+            bfloat16 = bench.step(model, cores, name=f"{float32.name}, bfloat16", precision="bfloat16")
+            timings = bench.interleave(float32, [bfloat16], bench.rounds(9))
+            rows[float32.name] = {"ms a step": timings[float32.name].ms}
+            gain = [1 / ratio for ratio in timings[bfloat16.name].ratio]
+            rows[bfloat16.name] = {"ms a step": timings[bfloat16.name].ms, "float32's time over it": gain}
+    if bench.first == bench.second:
+        return rows
+    pairs = {
+        p: [
+            bench.step("vanilla", c, name=f"vanilla, {p}, core {c[0]}", precision=p)
+            for c in (bench.first, bench.second)
+        ]
+        for p in ("float32", "bfloat16")
+    }
+    bench.build(run for runs in pairs.values() for run in runs)
+    rates: Cells = {p: [] for p in pairs}
+    for _ in range(bench.rounds(9)):
+        for p, runs in pairs.items():
+            rates[p].append(sum(1 / s for s in bench.seconds(*runs)))
+    gain = [b / f for b, f in zip(rates["bfloat16"], rates["float32"], strict=True)]
+    rows["two runs, float32"] = {"steps/s": rates["float32"]}
+    rows["two runs, bfloat16"] = {"steps/s": rates["bfloat16"], "float32's time over it": gain}
+    return rows
+
+
+def kernels(bench: Bench) -> Rows:
+    """What each native kernel gives: the step with only that one off
+
+    Blocks between blocks of the same step with all native kernels; the figure is the time over theirs.
+    """
+    names: tuple[str, ...] = bench.worker("jax", bench.both).submit(worker.call, "ours:kernels").result()
+    rows: Rows = {}
+    for cores in (bench.both,) if bench.quick else (bench.both, bench.first):
+        for model in bench.principal[::2]:
+            for precision in ("float32", "bfloat16"):
+                column = f"{model}, {precision}, {_cores(cores)}"
+                changes = {"precision": precision}
+                reference = bench.step(model, cores, name=column, **changes)
+                without = {
+                    f"without {off}": bench.step(
+                        model,
+                        cores,
+                        name=f"{column}, without {off}",
+                        native=",".join(name for name in names if name != off),
+                        **changes,
+                    )
+                    for off in names
+                }
+                without["without any"] = bench.step(model, cores, name=f"{column}, without any", native="0", **changes)
+                timings = bench.interleave(reference, list(without.values()), bench.rounds(5))
+                for row, subject in without.items():
+                    rows.setdefault(row, {})[column] = timings[subject.name].ratio
+    return rows
+
+
 def rivals(bench: Bench) -> Rows:
     """Others' steps for the same network and batch
 
-    Blocks between blocks of our vanilla step. LAMDA-SSL: its own network (with the Gaussian combinator), passes, cost
-    and Adam; it detaches the clean path, whose gradient it thus leaves out, and its data loader is not counted.
-    PyTorch: benchmarks/torch_ladder.py, eager, the same computation as ours, cost and gradients checked against ours
-    before. The products by PyTorch are torch.mm into memory kept for them.
+    Blocks between blocks of our vanilla step, with products in float32 and in bfloat16. LAMDA-SSL: its own network
+    (with the Gaussian combinator), passes, cost and Adam; it detaches the clean path, whose gradient it thus leaves
+    out, and its data loader is not counted. PyTorch: benchmarks/torch_ladder.py, eager, the same computation as ours,
+    cost and gradients checked against ours before. The products by PyTorch are torch.mm into memory kept for them.
     """
     ours = bench.worker("jax", bench.both).submit(worker.call, "ours:reference", sizes=(12, 8, 6, 4), batch=BATCH)
     case = ours.result()
@@ -185,8 +257,20 @@ def rivals(bench: Bench) -> Rows:
         bench.other("PyTorch", bench.both, "torch_ladder:steps", "torch"),
         bench.other("matrix products alone, PyTorch", bench.both, "products:in_torch", "torch"),
     ]
-    timings = bench.interleave(bench.vanilla, subjects, bench.rounds(7))
-    return {name: _with_ratio(timing, "ms a step", "time over ours") for name, timing in timings.items()}
+    rows: Rows = {}
+    for reference, ratio in (
+        (bench.vanilla, "time over ours"),
+        (
+            bench.step("vanilla", bench.both, name="vanilla, bfloat16", precision="bfloat16"),
+            "time over ours in bfloat16",
+        ),
+    ):
+        for name, timing in bench.interleave(reference, subjects, bench.rounds(5)).items():
+            cells = rows.setdefault(name, {"ms a step": []})
+            cells["ms a step"] += timing.ms
+            if timing.ratio:
+                cells[ratio] = timing.ratio
+    return rows
 
 
 def models(bench: Bench) -> Rows:
@@ -327,7 +411,9 @@ def _with_ratio(timing: Timing, unit: str, ratio: str) -> Cells:
 
 SECTIONS: dict[str, Callable[[Bench], Rows]] = {
     "steps": steps,
+    "precision": precision,
     "rivals": rivals,
+    "kernels": kernels,
     "models": models,
     "side-by-side": side_by_side,
     "seeds": seeds,
@@ -348,9 +434,19 @@ def targets(done: Mapping[str, Rows]) -> list[dict[str, Any]]:
         named = done.get(section, {}).items()
         return [median(cells[column]) for name, cells in named if name.startswith(rows) and column in cells]
 
-    both = "2 cores"
+    both, gain = "2 cores", "float32's time over it"
     wanted: list[tuple[str, list[float], str, float]] = [
         ("LAMDA-SSL's time over ours", middle("rivals", "LAMDA-SSL", "time over ours"), "≥", 3.0),
+        (
+            "LAMDA-SSL's time over ours in bfloat16",
+            middle("rivals", "LAMDA-SSL", "time over ours in bfloat16"),
+            "≥",
+            4.3,
+        ),
+        *(
+            (f"float32's time over bfloat16's: {rows}", middle("precision", f"{rows}, bfloat16", gain), "≥", 1.35)
+            for rows in (f"vanilla, {both}", "two runs")
+        ),
         *(
             (f"share of the limit: {m}, {both}", middle("steps", f"{m}, {both}", "share of the limit"), "≥", 0.7)
             for m in PRINCIPAL

@@ -1,4 +1,4 @@
-"""Where a step's time goes: python benchmarks/breakdown.py [MODEL] [--cores N] [--top N].
+"""Where a step's time goes: python benchmarks/breakdown.py [MODEL] [--cores N] [--precision P] [--top N].
 
 XLA's own profiler says how long each operation of the compiled epoch ran; the scopes that laddernet names (noise,
 normalise, activation, combinator, reconstruction, optimiser) say what it was for. On one core the parts add up to the
@@ -21,6 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", nargs="?", default="vanilla")
     parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--top", type=int, default=0, help="also list the longest operations of each part")
     asked = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.cores])  # before JAX counts the cores
@@ -28,9 +29,11 @@ def main() -> None:
     from rich import print as show
     from rich.table import Table
 
-    spent, calls, part_of = profile(asked.model)
+    spent, calls, part_of = profile(asked.model, asked.precision)
     total = sum(spent.values())
-    table = Table("part", "ms a step", "share", "operations", title=f"{asked.model}, {asked.cores} core(s)")
+    table = Table(
+        "part", "ms a step", "share", "operations", title=f"{asked.model}, {asked.precision}, {asked.cores} core(s)"
+    )
     for part in ("matrix products", "products and Adam", *PARTS, "the rest"):
         names = [name for name in spent if part_of.get(name, "the rest") == part]
         ms = sum(spent[name] for name in names)
@@ -41,13 +44,13 @@ def main() -> None:
     show(table)
 
 
-def profile(model: str) -> tuple[Counter[str], dict[str, float], dict[str, str]]:
+def profile(model: str, precision: str) -> tuple[Counter[str], dict[str, float], dict[str, str]]:
     """The milliseconds and the number of runs a step of each operation, and the part that each belongs to."""
     import jax
     import ours
     from products import PAPER
 
-    block, program = ours.epochs_and_program(model, PAPER, batch=100, steps=STEPS)
+    block, program = ours.epochs_and_program(model, PAPER, batch=100, steps=STEPS, precision=precision)
     block()
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):

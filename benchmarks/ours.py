@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from laddernet.kernels import native
+from laddernet.kernels.products import Precision
 from laddernet.ladder import Ladder, draw_noise, forward
 from laddernet.models import MODELS, find
 from laddernet.training import Trained, _statistics, initial_state, ladder_of, run_epoch
@@ -23,13 +25,20 @@ def models() -> dict[str, bool]:
     return {model.id: model.combinator is not None for model in MODELS.values()}
 
 
-def epochs(model: str, sizes: Sequence[int], batch: int, steps: int, seeds: int = 0) -> Callable[[], None]:
+def kernels() -> tuple[str, ...]:
+    """The names of the native kernels."""
+    return native.KERNELS
+
+
+def epochs(
+    model: str, sizes: Sequence[int], batch: int, steps: int, seeds: int = 0, precision: Precision = "float32"
+) -> Callable[[], None]:
     """Epochs of ``steps`` steps, each one pass over just as many unlabelled rows; ``seeds`` at once under vmap."""
     state = _random_state(model, sizes)
     rows, keys, *settings = _arguments(sizes, batch, steps)
 
     def program(state: Any, keys: Any) -> Any:
-        return run_epoch(state, rows, keys, *settings)
+        return run_epoch(state, rows, keys, *settings, 1, precision)
 
     if seeds:
         state = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), state)
@@ -44,11 +53,13 @@ def epochs(model: str, sizes: Sequence[int], batch: int, steps: int, seeds: int 
     return block
 
 
-def epochs_and_program(model: str, sizes: Sequence[int], batch: int, steps: int) -> tuple[Callable[[], None], str]:
+def epochs_and_program(
+    model: str, sizes: Sequence[int], batch: int, steps: int, precision: Precision
+) -> tuple[Callable[[], None], str]:
     """As :func:`epochs`, with the text of the compiled program."""
     state = _random_state(model, sizes)
     *arguments, batches = _arguments(sizes, batch, steps)
-    compiled = run_epoch.lower(state, *arguments, batches).compile()
+    compiled = run_epoch.lower(state, *arguments, batches, 1, precision).compile()
 
     def block() -> None:
         nonlocal state

@@ -10,12 +10,13 @@ from typing import Any
 _blocks: dict[str, Callable[[], None]] = {}
 
 
-def pin(cores: tuple[int, ...]) -> None:
-    """Stay on these cores, before anything is imported that counts them.
+def pin(cores: tuple[int, ...], native: str) -> None:
+    """Stay on these cores, before anything is imported that counts them, and use these native kernels.
 
     A cache of compiled programs is kept for each number of cores: the programs differ, their keys in it do not.
     """
     os.sched_setaffinity(0, cores)
+    os.environ["LADDERNET_NATIVE"] = native
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         os.environ["JAX_COMPILATION_CACHE_DIR"] += f"/{len(cores)}-cores"
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.combinators import Combinator, PerUnit
 from laddernet.kernels.formulas import combine
-from laddernet.kernels.rows import Rows, mean_squares, normalise
+from laddernet.kernels.rows import Rows, normalise
 from laddernet.models import Model
 from laddernet.noise import normal, normal_pairs
 
@@ -230,13 +230,19 @@ def forward(
     u, z_hat = decode(ladder.decoder, noisy.z, noisy.y)
     if ladder.model.reconstruction == "everywhere":
         clean = paths[2]
-        scales = [None, *zip(clean.mu[1:], clean.sigma[1:], strict=True)]
-        reconstruction = mean_squares(list(zip(z_hat, clean.z, scales, strict=True)))
+        layers = zip(z_hat[1:], clean.z[1:], clean.mu[1:], clean.sigma[1:], strict=True)
+        above = [_mean_square((z_hat_l - mu) / sigma, z) for z_hat_l, z, mu, sigma in layers]
     else:
-        clean = None
-        reconstruction = mean_squares([(z_hat[0], x_unlabelled, None)])
+        clean, above = None, []
+    reconstruction = jnp.stack([_mean_square(z_hat[0], x_unlabelled), *above])
     total = cross_entropy + jnp.dot(recon_weights[: len(reconstruction)], reconstruction)
     return Pass(cross_entropy, reconstruction, total, labelled, noisy, clean, u, z_hat)
+
+
+@jax.named_scope("reconstruction")
+def _mean_square(reconstructed: Rows, z: Rows) -> Float[Array, ""]:
+    """The mean squared error of one or more copies of z, one below the other."""
+    return jnp.mean(jnp.square(reconstructed - jnp.tile(z, (len(reconstructed) // len(z), 1))))
 
 
 def _stacked(groups: Sequence[tuple[Rows, Noise | None]]) -> tuple[Rows, Noise]:

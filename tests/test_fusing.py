@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+from laddernet.fusing import combine
 
 from laddernet.combinators import Combinator, initially
-from laddernet.fusing import combine
 from laddernet.ladder import Ladder, decode
 from laddernet.models import MODELS
 

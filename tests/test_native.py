@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laddernet.optimiser import BETA1, BETA2, Learning, Step
+from laddernet.optimiser import EPSILON as ADAM_EPSILON
 
 from laddernet import native
 from laddernet.files import writing
 from laddernet.kernels import Normalised, mean_squares, normalise
 from laddernet.network import EPSILON
-from laddernet.optimiser import BETA1, BETA2, Learning, Step
-from laddernet.optimiser import EPSILON as ADAM_EPSILON
 
 SIZES = st.integers(1, 90)
 

@@ -36,7 +36,7 @@ Shape = tuple[int, ...]
 Result = TypeVar("Result")
 
 FOLDER = Path(__file__).parent
-KERNELS = ("product", "update", "normalise", "reconstruction", "combinator")
+KERNELS = ("product", "update", "normalise", "combinator")
 _PATIENCE = 60  # seconds for a compiler
 _FUNCTIONS = (
     "product",
@@ -44,8 +44,6 @@ _FUNCTIONS = (
     "update",
     "normalise",
     "normalise_gradient",
-    "mean_squares",
-    "mean_squares_gradient",
 )
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 

@@ -19,7 +19,6 @@ from laddernet.network import EPSILON
 Rows = Float[Array, "rows units"]
 PerUnit = Float[Array, " units"]
 PerGroup = Float[Array, "groups units"]
-Compared = tuple[Rows, Rows, tuple[PerUnit, PerUnit] | None]  # ẑ, z, and μ with σ, of a layer
 
 MOST_GROUPS = 8  # as in native.c
 
@@ -197,67 +196,6 @@ def _native_normalise_gradient(
         "normalise_gradient", [(sum(len(z) for z, *_ in groups), n), scale_shape, scale_shape], *arrays
     )
     return d_a, (None if d_h is None else (d_gamma, d_beta))
-
-
-def mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
-    """Of each layer, of which there are ẑ, z, and μ with σ, the mean square of (ẑ − μ) / σ − z.
-
-    ẑ may be that of several copies of the rows, one below the other. Without μ and σ, as at the input, they are 0 and
-    1, and nothing is learned from z.
-    """
-    if native.uses("reconstruction", *jax.tree.leaves(layers)):
-        return _mean_squares(layers)
-    means = []
-    for z_hat, z, scale in layers:
-        wanted = jnp.tile(z, (len(z_hat) // len(z), 1))
-        off = z_hat - jax.lax.stop_gradient(wanted) if scale is None else (z_hat - scale[0]) / scale[1] - wanted
-        means.append(jnp.mean(jnp.square(off)))
-    return jnp.stack(means)
-
-
-@jax.custom_vjp
-@jax.named_scope("reconstruction")
-def _mean_squares(layers: list[Compared]) -> Float[Array, " layers"]:
-    return _native_mean_squares(layers)
-
-
-def _mean_squares_forward(layers: list[Compared]) -> tuple[Float[Array, " layers"], list[Compared]]:
-    return _mean_squares(layers), layers
-
-
-@jax.named_scope("reconstruction")
-def _mean_squares_gradient(layers: list[Compared], d: Float[Array, " layers"]) -> tuple[list[Any]]:
-    return (_native_mean_squares_gradient(layers, d),)
-
-
-_mean_squares.defvjp(_mean_squares_forward, _mean_squares_gradient)
-
-
-def _native_mean_squares(layers: Sequence[Compared]) -> Float[Array, " layers"]:
-    """Of each layer the mean square of (ẑ − μ) / σ − z: see :func:`laddernet.kernels.mean_squares`."""
-    for z_hat, z, *_ in layers:
-        if z_hat.shape[1] != z.shape[1] or len(z_hat) % len(z) != 0:
-            raise ValueError(f"Rows of shape {z_hat.shape} are not those of copies of rows of shape {z.shape}.")
-    (means,) = native.kernel("mean_squares", [(len(layers),)], *_compared(layers))
-    return means
-
-
-def _native_mean_squares_gradient(layers: Sequence[Compared], d: Float[Array, " layers"]) -> list[Any]:
-    """The derivatives of the cost with respect to each layer's ẑ, z, μ and σ; to ẑ alone where there is no μ and σ."""
-    shapes: list[tuple[int, ...]] = []
-    for z_hat, z, scale in layers:
-        n = z.shape[1]
-        shapes += [z_hat.shape, *([(0, n), (0,), (0,)] if scale is None else [z.shape, (n,), (n,)])]
-    derivatives = iter(native.kernel("mean_squares_gradient", shapes, *_compared(layers), d))
-    by_layer = zip(layers, *[derivatives] * 4, strict=True)
-    return [
-        (d_z_hat, None, None) if scale is None else (d_z_hat, d_z, (d_mu, d_sigma))
-        for (_, _, scale), d_z_hat, d_z, d_mu, d_sigma in by_layer
-    ]
-
-
-def _compared(layers: Sequence[Compared]) -> list[Array]:
-    return [array for z_hat, z, scale in layers for array in (z_hat, z, *_given(scale or (None, None), (0,)))]
 
 
 def _given(arrays: Iterable[Array | None], none: tuple[int, ...]) -> list[Array]:
