@@ -118,6 +118,8 @@ class Weights(eqx.Module):
     w: Matrix
     precision: Precision = eqx.field(static=True)
 
+    __array_ufunc__ = None  # so that NumPy leaves the product to this class, too
+
     def __rmatmul__(self, h: Rows) -> Rows:
         return _multiplied(h, self.w, self.precision)
 

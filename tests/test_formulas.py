@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from laddernet.fusing import combine
 
 from laddernet.combinators import Combinator, initially
+from laddernet.kernels.formulas import combine
 from laddernet.ladder import Ladder, decode
 from laddernet.models import MODELS
 
@@ -339,7 +339,7 @@ def test_threads_that_need_one_formula_at_once_compile_it_once(tmp_path: Path, m
 
 PROGRAM = """
 import sys, jax, numpy as np
-from test_fusing import MODELS, combine, random_combinator, random_layers, value_and_derivatives
+from test_formulas import MODELS, combine, random_combinator, random_layers, value_and_derivatives
 combinator = random_combinator(MODELS["gaussian"].combinator, 1100)
 results = value_and_derivatives(combine, combinator, *random_layers(3, 50, 1100))
 np.savez(sys.argv[1], *jax.tree.leaves(results))
