@@ -82,7 +82,7 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"laddernet: {visible(str(message).replace(chr(10), ' '))}\n"
     try:
         with _printed():
-            app()
+            app(prog_name="laddernet")  # also with python -m
     except InputError as error:
         say(f"laddernet: {error}")
         sys.exit(2)
