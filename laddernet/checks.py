@@ -79,8 +79,7 @@ def number(name: str, value: Any, *, above: float | None = None, below: float | 
         raise InputError(f"{name} must be a finite number {least}, got {shown(value)}.")
     if below is not None and not value < below:
         raise InputError(f"{name} must be a finite number {least} and below {below:g}, got {shown(value)}.")
-    plain: float = value.item() if isinstance(value, np.generic) else value
-    return plain
+    return float(value)
 
 
 def numbers(name: str, values: Any) -> list[float]:
@@ -89,6 +88,18 @@ def numbers(name: str, values: Any) -> list[float]:
         return [float(number(name, value)) for value in _listed(values)]
     except InputError:
         raise InputError(f"{name} must be finite numbers of 0 or more, got {shown(values)}.") from None
+
+
+def flag(name: str, value: Any) -> bool:
+    """Check that a value is True or False, of Python or NumPy.
+
+    >>> flag("warm_start", "no")
+    Traceback (most recent call last):
+    laddernet.errors.InputError: warm_start must be True or False, got 'no'.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
 
 
 def is_finite(value: Any) -> bool:

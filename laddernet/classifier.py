@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from laddernet import modelfile
-from laddernet.checks import is_finite
+from laddernet.checks import flag, is_finite
 from laddernet.errors import InputError
 from laddernet.labels import encode_labels, is_missing, known_labels
 from laddernet.network import Rows, Scaling, folded, join, log_softmax, softmax
@@ -158,7 +158,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     def _fit(self, X: Any, y: Any) -> Self:
         from laddernet.fitting import learn  # and with it JAX, which prediction can do without
 
-        before = vars(self).copy() if self.warm_start and hasattr(self, "network_") else None
+        before = vars(self).copy() if flag("warm_start", self.warm_start) and hasattr(self, "network_") else None
         x = self._checked(X, reset=True)
         if y is None:
             raise InputError("This LadderClassifier requires y to be passed, but the target y is None.")

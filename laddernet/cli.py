@@ -82,7 +82,7 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"laddernet: {visible(str(message).replace(chr(10), ' '))}\n"
     try:
         with _printed():
-            app()
+            app(prog_name="laddernet")  # also with python -m
     except InputError as error:
         say(f"laddernet: {error}")
         sys.exit(2)
@@ -97,7 +97,7 @@ def main() -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn errors of the system into sentences, and let no escape sequence of an argument reach the terminal."""
+    """Turn errors of the system and of the command line into one sentence each."""
     try:
         yield
     except OSError as error:
@@ -105,9 +105,14 @@ def _explained() -> Iterator[None]:
             raise
         raise InputError(refusal(error)) from error
     except Exception as error:
-        if hasattr(error, "format_message"):  # of a command line that makes no sense; the class is not public
-            error.message = visible(error.message)  # type: ignore[attr-defined]
-        raise
+        # Of a command line that makes no sense; the class is not public. Without any arguments the help is the message.
+        if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        reason = " ".join(error.format_message().split()).rstrip(".")
+        context = getattr(error, "ctx", None)
+        place = "laddernet" if context is None else context.command_path
+        mark = "" if reason.endswith("?") else ";"
+        raise InputError(f"{reason}{mark} `{place} --help` shows what can be given.") from error
 
 
 _STDOUT = "standard output"

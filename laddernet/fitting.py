@@ -59,8 +59,8 @@ class Learned:
 def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, Any] | None) -> Learned:
     """Train what the parameters of a classifier ask for; ``before`` is what it had learned, to go on from."""
     labelled = np.flatnonzero(codes != UNLABELLED)
-    if of.scale not in SCALINGS:
-        raise InputError(f"scale is {of.scale!r}; give one of {', '.join(map(repr, SCALINGS))}.")
+    if not isinstance(of.scale, str) or of.scale not in SCALINGS:
+        raise InputError(f"scale is {checks.shown(of.scale)}; give one of {', '.join(map(repr, SCALINGS))}.")
     how, scaling = find_scaling(x, of.scale)
     if before is not None and before["n_features_in_"] != x.shape[1]:
         had = before["n_features_in_"]
@@ -110,12 +110,17 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
         raise InputError("Both epochs and max_steps are given; give one of them.")
     most = {"epochs": checks.MOST_EPOCHS, "max_steps": 10**9, "batch_size": checks.MOST_ROWS, "n_networks": 10_000}
     for name in (*most, "n_iter_no_change"):
-        if getattr(of, name) is not None:
+        if getattr(of, name) is not None or name in ("batch_size", "n_iter_no_change"):  # which have no other default
             checks.integer(name, getattr(of, name), most=most.get(name))
-    for name, above in {"learning_rate": 0, "eta": 0, "weight_decay": None}.items():
-        checks.number(name, chosen[name] if name in chosen else getattr(of, name), above=above)
+    for name in ("learning_rate", "eta"):
+        chosen[name] = checks.number(name, getattr(of, name), above=0)
+    chosen["weight_decay"] = checks.number("weight_decay", chosen["weight_decay"])
     for name in ("label_smoothing", "linear_share"):
-        checks.number(name, chosen[name], below=1)
+        chosen[name] = checks.number(name, chosen[name], below=1)
+    checks.number("validation_fraction", of.validation_fraction, above=0, below=1)
+    checks.flag("early_stopping", of.early_stopping)
+    if not isinstance(of.verbose, int | np.bool_):
+        raise InputError(f"verbose must be True, False or an integer, got {checks.shown(of.verbose)}.")
     if of.n_jobs is not None and not (_whole(of.n_jobs) and (of.n_jobs > 0 or -cores() <= of.n_jobs < 0)):
         raise InputError(f"n_jobs is {of.n_jobs!r}; give a number of cores, None or -1 for all.")
     layers = len(hidden) + 2
@@ -127,8 +132,8 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
         sizes=(of.n_features_in_, *map(int, hidden), len(of.classes_)),
         noise=by_layer("noise", chosen["noise"], layers, short=2),
         recon_weights=by_layer("recon_weights", chosen["recon_weights"], layers, short=3),
-        eta=of.eta,
-        learning_rate=of.learning_rate,
+        eta=chosen["eta"],
+        learning_rate=chosen["learning_rate"],
         weight_decay=chosen["weight_decay"],
         decay=_DECAY,
         steps=passes or chosen["max_steps"],
@@ -175,7 +180,6 @@ def _held_out(
     """The labelled rows to learn from, and those by which to stop."""
     if not of.early_stopping:
         return labelled, labelled[:0]
-    checks.number("validation_fraction", of.validation_fraction, above=0, below=1)
     fewest = np.bincount(codes[labelled]).min()
     if fewest < 5 or len(labelled) * of.validation_fraction < len(of.classes_):
         warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=5)

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 
 _ROOT = Path("/")  # of the files that describe this process
+_CLAIM = "laddernet-core"  # how the names of sockets begin by which fits of all processes share the cores
 _XLA_THREADS = ("PJRT_NPROC", "NPROC")  # variables of the environment that XLA asks for the number of its threads
 
 _BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
@@ -137,7 +138,7 @@ def _claimed(among: Sequence[int], number: int) -> Iterator[list[int]]:
                 if len(chosen) >= min(number, len(among)):
                     yield chosen
                     return
-                if core not in chosen and _claim(f"laddernet-core-{core}-{turn}", claims):
+                if core not in chosen and _claim(f"{_CLAIM}-{core}-{turn}", claims):
                     chosen.append(core)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 from postgres import fresh_schema, server  # noqa: F401  (fixtures)
 from tools import TOOLS, need
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+
+
+# The same examples in every run, and none fails because it took long: not by a deadline, nor by the health check that
+# measures how long it takes to generate them.
+hypothesis.settings.register_profile(
+    "laddernet",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("laddernet")
 
 
 @pytest.fixture(scope="session", autouse=True)

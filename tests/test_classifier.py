@@ -599,6 +599,13 @@ def test_integers_and_float32_will_do() -> None:
         ({"device": "abacus"}, "There is no device 'abacus' here; give one of cpu, or None."),
         ({"n_jobs": -9}, "n_jobs is -9; give a number of cores, None or -1 for all."),
         ({"n_jobs": 0}, "n_jobs is 0; give a number of cores, None or -1 for all."),
+        ({"batch_size": None}, "batch_size must be an integer from 1 to 1000000, got None."),
+        ({"n_iter_no_change": None}, "n_iter_no_change must be an integer of 1 or more, got None."),
+        ({"early_stopping": "no"}, "early_stopping must be True or False, got 'no'."),
+        ({"warm_start": np.array([1, 2])}, "warm_start must be True or False, got [1, 2]."),
+        ({"validation_fraction": "a"}, "validation_fraction must be a finite number above 0, got 'a'."),
+        ({"verbose": "no"}, "verbose must be True, False or an integer, got 'no'."),
+        ({"scale": np.array([1, 2])}, "scale is [1, 2]; give one of 'auto', 'columns', 'range', 'none'."),
         ({"n_jobs": "2"}, "n_jobs is '2'; give a number of cores, None or -1 for all."),
     ],
     ids=str,
@@ -606,6 +613,11 @@ def test_integers_and_float32_will_do() -> None:
 def test_parameters_that_will_not_do_are_one_sentence(parameters: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
         fit(**parameters)
+
+
+def test_a_large_integer_is_used_as_the_float_of_the_same_value() -> None:
+    by_integer, by_float = (fit(eta=value, max_steps=1) for value in (10**10, 1e10))
+    np.testing.assert_array_equal(by_integer.predict_proba(X), by_float.predict_proba(X))
 
 
 def test_rows_that_will_not_do_are_one_sentence() -> None:

@@ -276,11 +276,13 @@ def test_bad_input_is_one_line_and_ends_with_2_and_makes_no_folder(
     "options",
     ["--epochs x", "--seed 1.5", "--evaluate-every 0", "--checkpoint-every -1", "--no-such-option", "extra"],
 )
-def test_what_is_no_command_line_at_all_ends_with_2_and_is_named(tmp_path: Path, options: str) -> None:
+def test_what_is_no_command_line_at_all_is_one_sentence_and_ends_with_2(tmp_path: Path, options: str) -> None:
     done = laddernet("train", *options.split(), cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("laddernet: ")
     assert options.split()[0] in done.err
-    assert "Traceback" not in done.err
+    assert done.err.endswith("; `laddernet train --help` shows what can be given.\n")
+    assert done.err.count("\n") == 1
     assert os.listdir(tmp_path) == []
 
 

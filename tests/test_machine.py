@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from support import PATIENCE
 
 from laddernet import machine
 from laddernet.machine import cores, on_cores
@@ -119,6 +121,13 @@ def masks(threads: set[int]) -> set[frozenset[int]]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def claim(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A name for claims that no other fit on this machine uses, for it may take a core from those of a test."""
+    monkeypatch.setattr("laddernet.machine._CLAIM", f"laddernet-test-{uuid.uuid4().hex}")
+    return machine._CLAIM
+
+
 class Fit:
     """A thread that is inside `on_cores` until it is told to leave."""
 
@@ -133,7 +142,7 @@ class Fit:
             with ThreadPoolExecutor(1) as pool:
                 assert pool.submit(os.sched_getaffinity, 0).result() == self.mask
             self.inside.set()
-            assert self.leave.wait(120)
+            assert self.leave.wait(PATIENCE)
 
 
 @contextmanager
@@ -142,7 +151,7 @@ def under_way(n_jobs: int | None) -> Iterator[Fit]:
     thread = threading.Thread(target=fit)
     thread.start()
     try:
-        assert fit.inside.wait(120)
+        assert fit.inside.wait(PATIENCE)
         yield fit
     finally:
         fit.leave.set()
@@ -178,9 +187,9 @@ def test_fits_that_overlap_have_cores_of_their_own_and_share_xlas_threads(pools:
 
 @pytest.mark.process
 @needs_two_cores
-def test_fits_in_two_processes_have_cores_of_their_own() -> None:
-    hold = "with on_cores(1): print(*os.sched_getaffinity(0), flush=True); input()"
-    program = f"import os\nfrom laddernet.machine import on_cores\n{hold}"
+def test_fits_in_two_processes_have_cores_of_their_own(claim: str) -> None:
+    hold = "with machine.on_cores(1): print(*os.sched_getaffinity(0), flush=True); input()"
+    program = f"import os\nfrom laddernet import machine\nmachine._CLAIM = {claim!r}\n{hold}"
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -8,6 +8,7 @@ import random
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,14 @@ def test_table_says_what_the_study_says(browser: Browser, data: PageData) -> Non
             assert f"paper {cell.paper_aer:.3f}" in shown
     assert "Spearman" in " ".join(browser.texts("#table-notes li"))
     assert browser.texts("#tiles strong")[0] == "40 of 42"
+
+
+def test_equal_errors_are_not_shown_as_certain(browser: Browser, data: PageData) -> None:
+    results = [Result("vanilla", 100, seed, 1.5) for seed in range(3)]
+    browser.open(replace(data, table=tabulate(results, data="mnist")))
+    assert "1.500" in browser.one("#heat tbody").text
+    assert not browser.driver.find_elements(By.CSS_SELECTOR, "#heat span.se")
+    assert not browser.driver.find_elements(By.CSS_SELECTOR, "#spread-panels rect.se")
 
 
 def test_welch_tests_are_shown_when_asked_for(browser: Browser, data: PageData) -> None:

@@ -5,7 +5,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,25 +58,31 @@ def process(cwd: Path) -> Iterator[subprocess.Popen[str]]:
             started.kill()
 
 
-def newest_checkpoint(folder: Path) -> str:
-    return max((path.name for path in folder.glob("run/checkpoints/*.json")), default="")
+def newest_checkpoint(folder: Path) -> int:
+    """The epoch of a run's newest checkpoint; 0 if it has none."""
+    return max((int(path.stem.removeprefix("epoch-")) for path in folder.glob("run/checkpoints/*.json")), default=0)
 
 
-def wait_for_a_checkpoint(started: subprocess.Popen[str], folder: Path, after: str = "") -> None:
-    wait_for(lambda: newest_checkpoint(folder) > after, started.poll)
+def wait_for_checkpoint(started: subprocess.Popen[str], folder: Path, epoch: int) -> None:
+    wait_for(lambda: newest_checkpoint(folder) >= epoch, started.poll)
+
+
+def written_by(folder: Path) -> int | None:
+    """A number that changes as soon as another process has taken the run up."""
+    path = folder / "run" / "environment.json"
+    return path.stat().st_ino if path.exists() else None
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     moments = random.Random(0)
     reached = []
     for kill in range(5):
-        before = newest_checkpoint(tmp_path)
+        before, writer = newest_checkpoint(tmp_path), written_by(tmp_path)
         with process(tmp_path) as started:
             if kill in (0, 2):  # while it starts, or takes up what the last one left
-                time.sleep(moments.uniform(0.5, 3))
+                wait_for(lambda writer=writer: written_by(tmp_path) != writer, started.poll)
             else:
-                wait_for_a_checkpoint(started, tmp_path, after=before)
-                time.sleep(moments.uniform(0, 0.15))
+                wait_for_checkpoint(started, tmp_path, before + moments.randint(1, AT_MOST))
             started.kill()
             assert started.wait() == -signal.SIGKILL
         reached.append(newest_checkpoint(tmp_path))
@@ -91,7 +96,7 @@ def test_ctrl_c_says_how_to_resume_and_a_second_process_is_kept_out(
     tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
     with process(tmp_path) as started:
-        wait_for_a_checkpoint(started, tmp_path)
+        wait_for_checkpoint(started, tmp_path, 1)
         second = laddernet(*COMMAND, cwd=tmp_path)
         assert started.poll() is None
         started.send_signal(signal.SIGINT)

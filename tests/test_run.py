@@ -430,9 +430,19 @@ def test_a_damaged_checkpoint_is_one_sentence_or_passed_over(tmp_path: Path) -> 
         name = rng.choice(sorted(originals))
         (folder / name).write_bytes(mutated(originals[name], rng))
         epoch, _, _, refused = checkpoint.load(folder, template, fingerprint=config.fingerprint)
-        assert epoch == (1 if "2." in name else 2) or (folder / name).read_bytes() == originals[name]
+        if not says_the_same(folder / name, originals[name]):
+            assert epoch == (1 if "2." in name else 2)
         assert all("\n" not in sentence for sentence in refused)
         (folder / name).write_bytes(originals[name])
+
+
+def says_the_same(path: Path, original: bytes) -> bool:
+    """Whether a damaged file has lost nothing: in JSON, one kind of space may stand for another."""
+    damaged = path.read_bytes()
+    try:
+        return damaged == original or (path.suffix == ".json" and json.loads(damaged) == json.loads(original))
+    except (ValueError, RecursionError):
+        return False
 
 
 def checkpoint_template(config: Any) -> Any:

@@ -190,6 +190,11 @@ def test_integers_and_numbers_of_numpy_are_those_of_python() -> None:
     assert tiny_config(hidden=8).hidden == (8,)
 
 
+def test_an_integer_in_the_place_of_a_number_gives_the_same_run() -> None:
+    by_integer, by_float = (tiny_config(eta=one, learning_rate=one, weight_decay=one) for one in (1, 1.0))
+    assert by_integer.fingerprint == by_float.fingerprint
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_setting_that_will_not_do_is_refused_with_what_would(what: str) -> None:
     change, sentence = REFUSED[what]

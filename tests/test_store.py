@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -333,12 +334,27 @@ def test_threads_share_a_store(where: str) -> None:
 
 @pytest.mark.process
 def test_of_two_that_add_runs_one_waits_for_the_other(where: str) -> None:
+    here, asks, order = threading.current_thread(), threading.Event(), []
+
+    def before(*_: Any) -> None:
+        if threading.current_thread() is not here:
+            asks.set()
+
+    def after(*_: Any) -> None:
+        if threading.current_thread() is not here:
+            order.append("the other goes on")
+
     with closing(Store.open(where)) as store, ThreadPoolExecutor(1) as threads:
-        with store._begin(alone=True):
+        with store._begin(alone=True) as connection:
+            sa.event.listen(store._engine, "before_cursor_execute", before)
+            sa.event.listen(store._engine, "after_cursor_execute", after)
             added = threads.submit(store.add, {"f": {}})
-            with pytest.raises(TimeoutError):
-                added.result(timeout=0.3)
+            assert asks.wait(PATIENCE)
+            for _ in range(200):  # time for one that does not wait
+                connection.scalar(sa.text("SELECT 1"))
+            order.append("this one ends")
         assert added.result(timeout=PATIENCE) == ["f"]
+    assert order[:2] == ["this one ends", "the other goes on"]
 
 
 @pytest.mark.process
@@ -431,8 +447,8 @@ else:
     begun, begins = os.pipe()
     processes = [start(number, do_some) for number in range(2)]
     for number in range(2, 2 + int(kills)):
-        os.read(begun, 65536)
-        time.sleep(random.uniform(0, 0.05))
+        for _ in range(random.randint(1, 3)):
+            os.read(begun, 1)
         victim = processes.pop(0 if random.random() < 0.7 else 1)  # the elder, or one that has hardly begun
         os.kill(victim, signal.SIGKILL)
         assert ended(victim) == -signal.SIGKILL

@@ -12,7 +12,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
@@ -172,7 +171,8 @@ def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
     of_workers = 0  # of this driver, which takes a run to be at fault whose worker dies ten times
     driver = start(disturbed)
     while kills < 20:
-        time.sleep(rng.uniform(0.3, 2.5))  # any moment will do
+        for _ in range(rng.randint(1, 8)):
+            wait_for_a_change(disturbed, driver)
         workers = children(driver.pid)
         if driver.poll() is not None:
             assert driver.returncode == 0, driver.stderr and driver.stderr.read()
@@ -197,6 +197,20 @@ def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
     store = Store.open(disturbed / "s" / "study.db")
     assert store.counts() == {"waiting": 0, "running": 0, "done": 8, "failed": 0}
     assert len(list((disturbed / "s" / "runs").iterdir())) == 8
+
+
+def wait_for_a_change(folder: Path, driver: subprocess.Popen[bytes]) -> None:
+    """Wait until a file is written or removed, a worker is started or ends, or the driver ends."""
+
+    def look() -> tuple[Any, ...]:
+        files = {}
+        for path in folder.rglob("*"):
+            with suppress(FileNotFoundError):
+                files[path] = path.stat().st_mtime_ns
+        return files, children(driver.pid), driver.poll()
+
+    before = look()
+    wait_for(lambda: driver.poll() is not None or look() != before)
 
 
 def forget_one(folder: Path) -> None:

@@ -103,6 +103,16 @@ def test_equal_errors_have_a_standard_error_of_exactly_nought(error: float) -> N
         assert cell(tabulate(runs("vanilla", [error] * n), data="mnist"), "vanilla").se == 0
 
 
+def test_equal_errors_are_not_shown_as_certain() -> None:
+    table = tabulate([*runs("vanilla", [1.5] * 3), *runs("linear", [2.0, 2.5])], data="mnist")
+    assert cell(table, "vanilla").within_two_se is None
+    for shown in (to_markdown(table), to_latex(table), printed(table)):
+        assert "0.000" not in shown
+        assert "1.500" in shown
+        assert "a few equal runs are no certainty" in " ".join(shown.split())
+    assert "equal runs" not in to_markdown(tabulate(runs("linear", [2.0, 2.5]), data="mnist"))
+
+
 def test_the_papers_models_come_in_its_order_and_ones_own_after_them_by_name() -> None:
     models = ["z.py:Z", "a.py:A", *reversed(MODELS)]
     table = tabulate([Result(model, 100, 0, 1) for model in models], data="mnist")

@@ -1,10 +1,11 @@
-"""Tools that are missing: installed, or their tests skipped; with CI=true a failure."""
+"""Tools that are missing: installed, or their tests skipped; with CI=true a failure. Settings that all tests share."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 import tools
 
@@ -99,3 +100,10 @@ def test_the_last_lines_say_which_tests_were_skipped(nothing: Path, processes: s
         "Skipped 2 tests that need a C compiler; to run them: apt-get install gcc libc6-dev",
     ]
     assert "3 skipped" in done.stdout.splitlines()[-3]
+
+
+def test_property_tests_have_the_same_examples_in_every_run_and_no_time_limit() -> None:
+    used = hypothesis.settings(max_examples=3)
+    assert used.derandomize
+    assert used.deadline is None
+    assert hypothesis.HealthCheck.too_slow in used.suppress_health_check

@@ -35,6 +35,7 @@ from laddernet.study.store import Run, Store
 from laddernet.training import REVISION
 from laddernet.tune.outcome import Outcome, Tried, outcomes
 from laddernet.tune.page import page
+from laddernet.tune.report import error
 from laddernet.tune.search import Search, key, more, open_storage
 from laddernet.tune.space import Space, Spaces, as_values
 from laddernet.tuned import Entry, lookup, read, to_toml
@@ -226,6 +227,11 @@ def test_the_best_values_become_an_entry_with_its_origin_which_runs_use(searched
     for command in (("train",), ("study", "--models", "vanilla", "--dry-run", "--out", "s")):
         refused = laddernet(*command, "--labels", "40", "--tuned", "nowhere.toml", cwd=folder)
         assert (refused.code, "Cannot read nowhere.toml" in refused.err) == (2, True)
+
+
+def test_one_draw_or_equal_ones_are_not_shown_as_certain() -> None:
+    shown = [error(Tried(0, "complete", {}, {}, errors)) for errors in ([7.0], [7.0, 7.0], [7.0, 8.0])]
+    assert shown == ["7.00 (1 draw)", "7.00 (2 equal draws)", "7.50 ± 0.71"]
 
 
 def test_optuna_itself_opens_the_storage(searched: tuple[Path, int, str]) -> None:

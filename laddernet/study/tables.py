@@ -100,12 +100,12 @@ class Cell:
 
     @property
     def within_two_se(self) -> bool | None:
-        """Whether our AER and the paper's differ by at most 2·√(SE² + SE_paper²).
+        """Whether our AER and the paper's differ by at most 2·√(SE² + SE_paper²); None if our SE says nothing.
 
         >>> Cell(100, n=2, wanted=2, failed=0, aer=1.0, se=0.03, paper_aer=1.1, paper_se=0.04).within_two_se
         True
         """
-        if self.difference is None or self.se is None or self.paper_se is None:
+        if self.difference is None or not self.se or self.paper_se is None:
             return None
         return abs(self.difference) <= 2 * math.hypot(self.se, self.paper_se)
 
@@ -288,6 +288,10 @@ def _notes(table: Table) -> list[str]:
     if any(cell.n < cell.wanted for cell in cells):
         notes.append("Incomplete cells show (finished/wanted); the statistics take them as they are.")
     notes.append("SE: the standard deviation (ddof = 1) over √n.")
+    if any(cell.se is not None and not _is_shown(cell.se) for cell in cells):
+        notes.append(
+            "A cell whose runs have equal errors, to the digits shown, has no SE: a few equal runs are no certainty."
+        )
     if table.spearman:
         notes.append(
             "Paper: Table 1 of Pezeshki et al. (2016), and in brackets our AER − the paper's, which is ≈ within or "
@@ -326,7 +330,7 @@ def _ours_shown(cell: Cell) -> str:
         remarks.append(f"{cell.n}/{cell.wanted}")
     if cell.failed:
         remarks.append(f"{cell.failed} failed")
-    return _value(cell.aer, cell.se) + (f" ({', '.join(remarks)})" if remarks else "")
+    return _value(cell.aer, cell.se if _is_shown(cell.se) else None) + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def _paper_shown(cell: Cell) -> str:
@@ -345,6 +349,11 @@ def _rank_shown(rank: Spearman) -> str:
     if rank.rho is None or rank.p is None:
         return ABSENT
     return f"ρ = {_minus(f'{rank.rho:z.3f}')} ({_p(rank.p)}, {rank.n} models)"
+
+
+def _is_shown(se: float | None) -> bool:
+    """Whether a standard error is a spread, and not 0.000 for runs that happen to be equal."""
+    return se is not None and round(se, 3) > 0
 
 
 def _value(aer: float | None, se: float | None) -> str:

@@ -77,8 +77,11 @@ def saved(outcome: Outcome) -> float:
 
 
 def error(trial: Tried) -> str:
-    """The mean over the draws, and the standard deviation."""
-    return f"{trial.mean:.2f} ± {trial.spread:.2f}"
+    """The mean over the draws, and the standard deviation; their number, if it is one or they are all equal."""
+    if round(trial.spread, 2) > 0:
+        return f"{trial.mean:.2f} ± {trial.spread:.2f}"
+    draws = len(trial.errors)
+    return f"{trial.mean:.2f} ({'1 draw' if draws == 1 else f'{draws} equal draws'})"
 
 
 def span(part: Slice) -> str:

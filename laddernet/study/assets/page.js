@@ -30,6 +30,7 @@
 
   const minus = (text) => text.replace("-", "−");
   const fixed = (number, digits = 3) => (number === null ? "–" : minus(number.toFixed(digits)));
+  const isSpread = (se) => se !== null && se >= 0.0005; // a few equal runs are no certainty, which ± 0.000 would claim
   const signed = (number) => (number >= 0 ? "+" : "") + fixed(number);
   const short = (number) => minus(String(+number.toPrecision(3)));
   const chance = (p) => (p < 0.001 ? "p < 0.001" : `p = ${p.toFixed(3)}`);
@@ -274,7 +275,7 @@
     }
     const value = make(cell.best ? "strong" : "span", { class: "value" }, cell.best ? "★ " : "", fixed(cell.aer));
     box.append(value);
-    if (cell.se !== null) box.append(make("span", { class: "se" }, ` ± ${fixed(cell.se)}`));
+    if (isSpread(cell.se)) box.append(make("span", { class: "se" }, ` ± ${fixed(cell.se)}`));
     const remarks = [];
     if (cell.n < cell.wanted) remarks.push(`${cell.n}/${cell.wanted}`);
     if (cell.failed) remarks.push(`${cell.failed} failed`);
@@ -398,7 +399,7 @@
       const y = top + row * (i + 0.5);
       const name = text(left - 8, 4, shortened(model.id, 18), { "text-anchor": "end" });
       const marks = [];
-      if (aer !== null && se !== null) {
+      if (aer !== null && isSpread(se)) {
         const from = x(aer - se);
         marks.push(draw("rect", { x: from.toFixed(1), y: -7, width: Math.max(1, x(aer + se) - from).toFixed(1), height: 14, class: "se" }));
       }
@@ -406,7 +407,7 @@
       errors(model).forEach((error, k) => marks.push(draw("circle", { cx: x(error).toFixed(1), cy: ((2 * k) % 5) - 2, r: 3.2, class: "seed" })));
       if (aer !== null) marks.push(draw("line", { x1: x(aer).toFixed(1), x2: x(aer).toFixed(1), y1: -9, y2: 9, class: "mean" }));
       if (paper_aer !== null) marks.push(draw("path", { d: "M-4 -10h8l-4 7z", transform: `translate(${x(paper_aer).toFixed(1)} 0)`, class: "paper" }));
-      const value = aer === null ? "no run is finished" : `${fixed(aer)}${se === null ? "" : ` ± ${fixed(se)}`} %, ${count(errors(model).length, "seed")}`;
+      const value = aer === null ? "no run is finished" : `${fixed(aer)}${isSpread(se) ? ` ± ${fixed(se)}` : ""} %, ${count(errors(model).length, "seed")}`;
       const hit = draw("rect", { x: 0, y: -row / 2, width, height: row, class: "band" }); // so that all of the row is pointed at
       return draw("g", { transform: `translate(0 ${y})` }, draw("title", {}, `${model.id}: ${value}`), hit, name, ...marks);
     });
