@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,21 @@ def _shim(work: Path) -> Path | None:
 
 
 class _progress:
-    """A line on a terminal that shows how far a part is; nothing elsewhere."""
+    """A line on a terminal that shows how far a part is; elsewhere, a line a minute."""
 
     def __init__(self, console: Console, name: str) -> None:
         self._status = console.status(f"{name} …") if console.is_terminal else None
         self._name = name
+        self._printed = time.monotonic()
+
+    def _print(self, line: str) -> None:
+        if time.monotonic() - self._printed >= 60:
+            self._printed = time.monotonic()
+            print(f"{datetime.now():%H:%M:%S} {self._name}: {line}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Callable[[str], None]:
         if self._status is None:
-            return lambda line: None
+            return self._print
         self._status.start()
         status = self._status
         return lambda line: status.update(f"{self._name}: {line}")

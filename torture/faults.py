@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,18 @@ from typing import Any
 
 import safetensors.numpy
 
-from torture.common import Failure, Options, Outcome, complaint, contents, describe, digest, environment, keep
+from torture.common import (
+    Failure,
+    Options,
+    Outcome,
+    complaint,
+    contents,
+    describe,
+    digest,
+    environment,
+    keep,
+    without_seconds,
+)
 from torture.inputs import FIT, TINY, Seeds
 from torture.server import Call, Ended, Fault, Pool, Server
 
@@ -201,7 +212,7 @@ def _refer(asked: Options, seeds: Seeds, server: Server, scenario: Scenario) -> 
     shutil.copytree(folder, copy)
     opens = _expect(server, copy, scenario.argv, errno=errno.EMFILE).calls
     if state(copy) != after:
-        raise RuntimeError(f"{scenario.name} ends differently without any fault: {_differing(state(copy), after)}")
+        raise RuntimeError(f"{scenario.name} ends differently without any fault: {difference(state(copy), after)}")
     shutil.rmtree(copy)
     return Reference(folder, state(folder), after, calls, opens)
 
@@ -258,8 +269,8 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
     elif ended.code == 0:
         if why := complaint(0, ended.err):
             return why
-        if _same_program(ended) and (differing := _differing(state(folder), reference.after, ignored)):
-            return f"exit code 0, but {differing}"
+        if _same_program(ended) and (what := difference(state(folder), reference.after, ignored)):
+            return f"exit code 0, but {what}"
     else:
         if not failed_runs and case.kind != "little memory" and (why := complaint(ended.code, ended.err)):
             return why
@@ -313,8 +324,8 @@ def _recovered(
         if ended.hung or ended.signal or ended.code:
             verified[key] = f"afterwards: exit code {ended.code}, signal {ended.signal}: {ended.err[-300:]}"
         else:
-            differing = _differing(state(folder), reference.after, ignored)
-            verified[key] = f"afterwards: {differing}" if differing else None
+            what = difference(state(folder), reference.after, ignored)
+            verified[key] = f"afterwards: {what}" if what else None
     return verified[key]
 
 
@@ -345,7 +356,7 @@ def _meaning(path: Path, content: bytes) -> Any:
     if path.suffix == ".db":
         return _rows(path)
     if path.name == "result.json":
-        return json.dumps({name: value for name, value in json.loads(content).items() if name != "seconds"})
+        return json.dumps(without_seconds(json.loads(content)))
     if path.suffix in (".html", ".svg"):
         return content.rstrip().endswith((b"</html>", b"</svg>"))
     if path.name == "model.safetensors":
@@ -354,28 +365,34 @@ def _meaning(path: Path, content: bytes) -> Any:
 
 
 def _rows(path: Path) -> State:
+    with closing(sqlite3.connect(path)) as file:
+        tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return rows(file.execute, tables)
+
+
+def rows(execute: Callable[[str], Any], tables: list[str]) -> State:
     """Of a store: what is recorded of each run and trial."""
     found: State = {}
-    with closing(sqlite3.connect(path)) as file:
-        for fingerprint, status, result, history in file.execute(
-            "SELECT fingerprint, status, result, history FROM laddernet_runs"
+    # What is not done has no end yet, in whatever way it was left.
+    for fingerprint, result, history in execute(
+        "SELECT fingerprint, result, history FROM laddernet_runs WHERE status = 'done'"
+    ):
+        found[f"run {fingerprint[:12]}"] = json.dumps([without_seconds(_parsed(result)), _parsed(history)])
+    if "trials" in tables:
+        for number, status in execute("SELECT number, state FROM trials"):
+            found[f"trial {number}"] = status if status == "COMPLETE" else None
+        for number, name, value in execute(
+            "SELECT number, param_name, param_value FROM trials JOIN trial_params USING (trial_id)"
         ):
-            # What is not done has no end yet, in whatever way it was left.
-            if status == "done":
-                told = {name: value for name, value in json.loads(result).items() if name != "seconds"}
-                found[f"run {fingerprint[:12]}"] = json.dumps([told, json.loads(history)])
-        tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        if "trials" in tables:
-            for number, status in file.execute("SELECT number, state FROM trials"):
-                found[f"trial {number}"] = status if status == "COMPLETE" else None
-            for number, name, value in file.execute(
-                "SELECT number, param_name, param_value FROM trials JOIN trial_params USING (trial_id)"
-            ):
-                found[f"trial {number} {name}"] = value
+            found[f"trial {number} {name}"] = value
     return found
 
 
-def _differing(now: State, wanted: State, ignored: str | None = None) -> str | None:
+def _parsed(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def difference(now: State, wanted: State, ignored: str | None = None) -> str | None:
     """What is not as it should be at the end; what is left over of unfinished files does not matter."""
     for name, value in wanted.items():
         if (ignored and name.startswith(ignored + "/")) or value is None:
