@@ -140,7 +140,7 @@ def train(storage: Storage, scratch: Path, config: Config, data: TrainingData) -
         checkpoint_every=0,
         on_checkpoint=mirror.push,
     )
-    mirror.push()
+    mirror.finish()
     return {name: storage.read(f"run/{name}") for name in storage.names("run")}
 
 

@@ -28,6 +28,7 @@ from torture.common import (
     digest,
     environment,
     keep,
+    last_line,
     without_seconds,
 )
 from torture.inputs import FIT, TINY, Seeds
@@ -49,6 +50,12 @@ class Scenario:
     partly: bool = False  # the last of them is killed before its end
     expendable: bool = False  # what lies in the deleted folder is not made again
     recovery: tuple[str, ...] = ()  # options with which the command is repeated
+
+    def deleted(self, kind: str) -> str | None:
+        """The folder that a fault of this kind deletes."""
+        if kind == "whole folder deleted":
+            return self.target.partition("/")[0]
+        return self.target if kind == "folder deleted" else None
 
 
 _STUDY = ("study", "--models", "vanilla", *TINY, "--out", "study")
@@ -100,9 +107,12 @@ KINDS = {
     "input/output error, once": {"action": "fail", "errno": errno.EIO},
     "no descriptor, once": {"action": "fail", "errno": errno.EMFILE},
     "no descriptor from then on": {"action": "fail", "errno": errno.EMFILE, "onwards": True},
+    "no memory, once": {"action": "fail", "errno": errno.ENOMEM},
+    "no memory from then on": {"action": "memory"},
     "killed": {"action": "kill"},
     "killed in the middle of a write": {"action": "torn"},
     "folder deleted": {"action": "delete"},
+    "whole folder deleted": {"action": "delete"},
     "clock a day ahead": {"action": "clock", "seconds": 86_400.0},
     "clock ten years back": {"action": "clock", "seconds": -3.2e8},
 }
@@ -167,6 +177,8 @@ def _cases(references: dict[str, Reference]) -> Iterator[Case]:
     for scenario in SCENARIOS:
         reference = references[scenario.name]
         for kind, fault in KINDS.items():
+            if kind == "whole folder deleted" and "/" not in scenario.target:
+                continue  # it is the same
             for call in range(1, (reference.opens if "descriptor" in kind else reference.calls) + 1):
                 yield Case(number, scenario, kind, {**fault, "number": call})
                 number += 1
@@ -234,13 +246,13 @@ def _perform(
     scenario = case.scenario
     folder = asked.work / f"case-{case.number}"
     shutil.copytree(reference.folder, folder)
-    fault = case.fault and Fault(str(folder), target=str(folder / scenario.target), **case.fault)
+    deleted = scenario.deleted(case.kind)
+    fault = case.fault and Fault(str(folder), target=str(folder / (deleted or scenario.target)), **case.fault)
     ended = server.one(_call(folder, scenario.argv, fault=fault, **case.limits))
     outcome.add("cases")
     outcome.add(f"cases: {case.kind}")
     outcome.add(f"command: {scenario.name}")
-    deleted = case.kind == "folder deleted"
-    ignored = scenario.target if deleted and scenario.expendable else None
+    ignored = deleted if deleted and scenario.expendable and "/" in deleted else None
     why = _why(case, ended, folder, reference, ignored)
     if why is None and _same_program(ended):
         why = _recovered(server, case, folder, reference, ignored, verified)
@@ -260,26 +272,38 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
     """What is wrong with how the command ended, and with what it left."""
     scenario = case.scenario
     failed_runs = scenario.name in ("study", "tune") and "failed" in ended.out
+    little_memory = case.kind in ("little memory", "no memory from then on")
     if ended.hung:
         return f"no end within {SECONDS:.0f} s"
     if ended.signal:
-        expected = case.kind.startswith("killed") or case.kind == "little memory"  # which XLA and NumPy cannot survive
-        if not expected:
+        if not (case.kind.startswith("killed") or little_memory):  # which XLA and NumPy cannot survive
             return f"ended by signal {ended.signal}"
     elif ended.code == 0:
         if why := complaint(0, ended.err):
             return why
-        if _same_program(ended) and (what := difference(state(folder), reference.after, ignored)):
+        if _same_program(ended) and (what := difference(_left(scenario, case, folder), reference.after, ignored)):
             return f"exit code 0, but {what}"
-    else:
-        if not failed_runs and case.kind != "little memory" and (why := complaint(ended.code, ended.err)):
-            return why
-    if case.kind == "folder deleted":
-        return None
+    elif failed_runs:
+        if "Traceback (most recent call last)" in ended.err:
+            return "a traceback: " + last_line(ended.err)
+    elif not little_memory and (why := complaint(ended.code, ended.err)):
+        return why
+    deleted = scenario.deleted(case.kind)
     now = state(folder)
     if failed_runs:  # the tables say so, and are made anew with the next report
         now |= {name: reference.after[name] for name in now if Path(name).stem == "table"}
+    if deleted:  # what lay elsewhere must still be there
+        now |= {name: value for name, value in reference.before.items() if name.startswith(deleted + "/")}
     return _lost(scenario, now, reference)
+
+
+def _left(scenario: Scenario, case: Case, folder: Path) -> State:
+    """What the command left; a folder that was deleted after all was done counts as it was then."""
+    deleted = scenario.deleted(case.kind)
+    if deleted is None or (folder / deleted).exists() or not (folder / f"{deleted}.gone").exists():
+        return state(folder)
+    moved = state(folder / f"{deleted}.gone")
+    return state(folder) | {f"{deleted}/{name}": value for name, value in moved.items()}
 
 
 def _same_program(ended: Ended) -> bool:

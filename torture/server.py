@@ -297,7 +297,7 @@ def _shim() -> Any:
 
 
 def _arm(fault: Fault) -> None:
-    actions = ("count", "fail", "kill", "torn", "delete", "clock")
+    actions = ("count", "fail", "kill", "torn", "delete", "clock", "memory")
     _shim().torture_arm(
         fault.folder.encode(),
         fault.target.encode(),
