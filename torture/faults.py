@@ -254,7 +254,8 @@ def _perform(
     outcome.add(f"command: {scenario.name}")
     ignored = deleted if deleted and scenario.expendable and "/" in deleted else None
     why = _why(case, ended, folder, reference, ignored)
-    if why is None and _same_program(ended):
+    is_gone = scenario.name == "report" and case.kind == "whole folder deleted"  # there is nothing to go on with
+    if why is None and _same_program(ended) and not is_gone:
         why = _recovered(server, case, folder, reference, ignored, verified)
     if why is not None:
         where = f"{case.kind}, {case.limits or 'call ' + str((case.fault or {}).get('number'))}"
