@@ -867,8 +867,9 @@ def _replaced(before: dict[str, bytes], after: dict[str, bytes]) -> str | None:
         content = before[name]
         if name.startswith(("study/runs/", "tune/draws/")):
             return f"accepted, but changed {name}"
-        if name == "study/table.csv" and content not in after.values():
-            if finished_runs(after.get(name, b"").decode()) < finished_runs(content.decode()):
+        if name == "study/table.csv" and content not in after.values():  # a table that is moved away is kept
+            now = finished_runs(after[name].decode()) if name in after else 0
+            if now < finished_runs(content.decode()):
                 return "accepted, but the table has fewer runs than before"
     return None
 
