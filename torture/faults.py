@@ -291,8 +291,10 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
         return why
     deleted = scenario.deleted(case.kind)
     now = state(folder)
-    if failed_runs:  # the tables say so, and are made anew with the next report
+    if failed_runs or not _same_program(ended):  # the tables say so, and are made anew with the next report
         now |= {name: reference.after[name] for name in now if Path(name).stem == "table"}
+    if not _same_program(ended):  # and so does this
+        now |= {name: value for name, value in reference.before.items() if name.endswith("environment.json")}
     if deleted:  # what lay elsewhere must still be there
         now |= {name: value for name, value in reference.before.items() if name.startswith(deleted + "/")}
     return _lost(scenario, now, reference)
