@@ -400,6 +400,8 @@ def _rows(path: Path) -> State:
 def rows(execute: Callable[[str], Any], tables: list[str]) -> State:
     """Of a store: what is recorded of each run and trial."""
     found: State = {}
+    if "laddernet_runs" not in tables:
+        return found
     # What is not done has no end yet, in whatever way it was left.
     for fingerprint, result, history in execute(
         "SELECT fingerprint, result, history FROM laddernet_runs WHERE status = 'done'"
