@@ -93,8 +93,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> Iterator[None]:
     """Keep other processes out of the block; raise `BusyError` with the sentence `busy` after `timeout` seconds.
 
-    The system gives the lock back when its process ends, however it ends. The file is not written to. A symbolic link in
-    its place is refused; so is a folder that does not exist, which filelock would make anew after it was removed.
+    The system gives the lock back when its process ends, however it ends. The file is not written to. A symbolic link
+    in its place is refused; so is a folder that does not exist, which filelock would make anew after it was removed.
     """
     from filelock import FileLock, Timeout  # takes longer to import than all else here
 
