@@ -93,8 +93,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> Iterator[None]:
     """Keep other processes out of the block; raise `BusyError` with the sentence `busy` after `timeout` seconds.
 
-    The system gives the lock back when its process ends, however it ends. The file is not written to, and a symbolic
-    link in its place is refused.
+    The system gives the lock back when its process ends, however it ends. The file is not written to. A symbolic link
+    in its place is refused; so is a folder that does not exist, which filelock would make anew after it was removed.
     """
     from filelock import FileLock, Timeout  # takes longer to import than all else here
 
@@ -102,6 +102,7 @@ def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> I
         raise InputError(f"{path} is a symbolic link where a lock file should be; remove it.")
     lock = FileLock(path, timeout=timeout)
     with writing(path):
+        os.stat(os.path.dirname(path) or ".")
         try:
             lock.acquire()
         except Timeout as error:

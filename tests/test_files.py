@@ -95,6 +95,13 @@ def test_a_lock_does_not_follow_a_symbolic_link(tmp_path: Path, target: str) -> 
     assert not (tmp_path / "absent").exists()
 
 
+def test_a_lock_does_not_make_a_folder_that_was_removed(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(InputError, match=r"\.lock \(No such file"), locked(gone / ".lock", busy=""):
+        pytest.fail("It was locked.")
+    assert not gone.exists()
+
+
 def test_a_lock_leaves_the_file_as_it_is(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("years of work")
     with locked(tmp_path / ".lock", busy=""):

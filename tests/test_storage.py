@@ -69,6 +69,40 @@ def test_a_mirror_leaves_alone_what_another_attempt_has_put_there_until_it_is_fi
         assert sorted(path.name for path in (storage.folder / "run").iterdir()) == ["config.json", "result.json"]
 
 
+def test_an_attempt_that_was_suspended_changes_nothing_in_a_run_that_another_has_finished(
+    storage: Storage, tmp_path: Path
+) -> None:
+    stale, other = tmp_path / "stale", tmp_path / "other"
+    write(stale, config_json="{}", metrics_csv="epoch 1", checkpoints__a_json="a")
+    suspended = Mirror(storage, "run", stale)
+    suspended.push()
+    write(other, config_json="{}", metrics_csv="epochs 1 to 9", weights_safetensors="weights", result_json="{}")
+    Mirror(storage, "run", other).finish()
+    write(stale, metrics_csv="epochs 1 and 2", checkpoints__b_json="b")
+    suspended.push()
+    assert storage.names("run") == ["config.json", "metrics.csv", "weights.safetensors", "result.json"]
+    assert storage.read("run/metrics.csv") == b"epochs 1 to 9"
+
+
+def test_no_moment_of_a_suspension_puts_old_metrics_over_those_of_a_finished_run(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale, other = tmp_path / "stale", tmp_path / "other"
+    write(stale, config_json="{}", metrics_csv="epoch 1", checkpoints__a_json="a")
+    write(other, config_json="{}", metrics_csv="epochs 1 to 9", result_json="{}")
+    names = storage.names
+
+    def suspended_after_the_look(folder: str) -> list[str]:
+        found = names(folder)
+        monkeypatch.setattr(storage, "names", names)
+        Mirror(storage, "run", other).finish()
+        return found
+
+    monkeypatch.setattr(storage, "names", suspended_after_the_look)
+    Mirror(storage, "run", stale).push()
+    assert storage.read("run/metrics.csv") == b"epochs 1 to 9"
+
+
 class Killed(BaseException):
     pass
 
@@ -106,7 +140,7 @@ def train(storage: Storage, scratch: Path, config: Config, data: TrainingData) -
         checkpoint_every=0,
         on_checkpoint=mirror.push,
     )
-    mirror.push()
+    mirror.finish()
     return {name: storage.read(f"run/{name}") for name in storage.names("run")}
 
 

@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from filelock import FileLock
 from support import MINE, PATIENCE, digits, laddernet, wait_for
 
 from laddernet.errors import InputError
+from laddernet.files import writing
 from laddernet.study.cli import _asked
 from laddernet.study.driver import _place, _release_dead, drive
 from laddernet.study.executors import Task
@@ -476,6 +477,22 @@ def test_where_processes_have_no_such_names_a_lease_decides(tmp_path: Path, monk
         store.claim("host:1:None:x")
         _release_dead(store)
         assert store.counts()["running"] == 1
+
+
+@pytest.mark.parametrize("is_explained", [False, True])
+@pytest.mark.parametrize("error", [MemoryError("no memory"), OSError(errno.ENOSPC, "No space left on device")])
+def test_a_run_that_the_machine_refuses_is_lost_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, is_explained: bool
+) -> None:
+    monkeypatch.setattr("laddernet.study.worker._PAUSE", 0.0)
+
+    def refuse(record: object) -> None:
+        with writing(tmp_path / "full") if is_explained else nullcontext():
+            raise error
+
+    config = next(iter(tiny().values()))
+    task = {"config": asdict(config), "folder": str(tmp_path / "r"), "command": ["x"], "checkpoint_every": 60.0}
+    assert perform(task, refuse)["event"] == "lost"
 
 
 def test_a_run_whose_folder_is_removed_is_lost_not_done(tmp_path: Path) -> None:

@@ -373,6 +373,18 @@ def test_a_trial_that_diverges_is_recorded_and_the_search_goes_on(tmp_path: Path
     assert none.code == 1
 
 
+def test_a_search_whose_draws_are_lost_ends_and_goes_on_with_the_same_trial(tmp_path: Path) -> None:
+    arguments = ("linear", *TINY, "--trials", "2", "--draws", "1", "--sampler", "random")
+    lost = {"event": "lost", "error": "MemoryError: no memory."}
+    ended = tune(*arguments, cwd=tmp_path, work=lambda task: lost)
+    sentence = "laddernet: A draw was lost 10 times, the last time for this reason: MemoryError: no memory; mend that"
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith(sentence)
+    assert tune(*arguments, cwd=tmp_path, work=made_up).code == 0
+    (outcome,) = found(tmp_path)
+    assert (outcome.count("failed"), outcome.count("complete")) == (0, 2)
+
+
 def test_with_all_rows_labelled_those_held_out_are_not(store: Store) -> None:
     which = search(store, labels="all", trials=1, draws=1)
     (task,) = go(store, which)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from torture import faults, inputs, kills, report
 from torture.common import ROOT, Failure, Options, Outcome, work_folder
 
 PARTS: dict[str, Any] = {"inputs": inputs, "faults": faults, "kills": kills}
+SHOWN = {name: PARTS[name].figures for name in ("kills", "inputs", "faults")}
 
 
 def main() -> int:
@@ -29,13 +31,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="cases of a part (kills: signals), instead of its default")
     parser.add_argument("--case", type=int, nargs="+", default=[], help="only these cases, as failures name them")
     parser.add_argument("--kind", help="only cases of this kind")
+    parser.add_argument("--add", action="store_true", help="add the figures to those of earlier runs of the same code")
     parser.add_argument("--no-report", action="store_true", help="do not write results/torture.md")
     given = parser.parse_args()
     err = Console(stderr=True)
     failed = 0
     compileall.compile_dir(ROOT / "laddernet", quiet=2)  # the processes under test keep no bytecode
     for name in given.only or PARTS:
-        work = work_folder()
+        work, code = work_folder(), report.code()
         asked = Options(given.seed, given.long, work, given.count, tuple(given.case), given.kind)
         started = time.monotonic()
         try:
@@ -55,7 +58,7 @@ def main() -> int:
         sys.stdout.flush()
         failed += len(outcome.failures)
         if not given.no_report and not given.case:
-            report.write(name, figures, outcome, seconds, given)
+            report.write(name, SHOWN, outcome, code, seconds, given)
     return 1 if failed else 0
 
 
@@ -84,15 +87,21 @@ def _shim(work: Path) -> Path | None:
 
 
 class _progress:
-    """A line on a terminal that shows how far a part is; nothing elsewhere."""
+    """A line on a terminal that shows how far a part is; elsewhere, a line a minute."""
 
     def __init__(self, console: Console, name: str) -> None:
         self._status = console.status(f"{name} …") if console.is_terminal else None
         self._name = name
+        self._printed = time.monotonic()
+
+    def _print(self, line: str) -> None:
+        if time.monotonic() - self._printed >= 60:
+            self._printed = time.monotonic()
+            print(f"{datetime.now():%H:%M:%S} {self._name}: {line}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Callable[[str], None]:
         if self._status is None:
-            return lambda line: None
+            return self._print
         self._status.start()
         status = self._status
         return lambda line: status.update(f"{self._name}: {line}")

@@ -1,7 +1,7 @@
 /* A shim for LD_PRELOAD that disturbs the n-th system call below a folder.
  *
  * Calls that change something are counted: opening to write, write, fsync, rename, link, unlink, mkdir, rmdir,
- * ftruncate. With EMFILE each open is counted, and nothing else. Descriptors are matched by /proc/self/fd, so that it
+ * ftruncate, fallocate, chmod. With EMFILE each open is counted, and nothing else. Descriptors are matched by /proc/self/fd, so that it
  * does not matter who opened them. The process arms the shim itself (server.py), after it was forked.
  */
 #define _GNU_SOURCE
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/types.h>
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT, FAIL, KILL, TORN, DELETE, CLOCK };
+enum { COUNT, FAIL, KILL, TORN, DELETE, CLOCK, MEMORY };
 
 static char folder[PATH_MAX], target[PATH_MAX];
 static size_t folder_length;
@@ -99,6 +100,11 @@ static int disturbed(int is_open) {
       return 0;
     }
     case CLOCK: jumped = 1; return 0;
+    case MEMORY: { /* no more from the system; what the process has already, it may use */
+      struct rlimit limit;
+      if (!getrlimit(RLIMIT_AS, &limit)) limit.rlim_cur = 0, setrlimit(RLIMIT_AS, &limit);
+      return 0;
+    }
     default: return 0;
   }
 }
@@ -176,6 +182,10 @@ ON_DESCRIPTOR(fdatasync, (int descriptor), real(descriptor))
 ON_DESCRIPTOR(ftruncate, (int descriptor, off_t size), real(descriptor, size))
 ON_DESCRIPTOR(ftruncate64, (int descriptor, off64_t size), real(descriptor, size))
 
+ON_DESCRIPTOR(fallocate, (int descriptor, int mode, off_t at, off_t size), real(descriptor, mode, at, size))
+ON_DESCRIPTOR(fallocate64, (int descriptor, int mode, off64_t at, off64_t size), real(descriptor, mode, at, size))
+ON_DESCRIPTOR(fchmod, (int descriptor, mode_t mode), real(descriptor, mode))
+
 #define ON_PATH(name, arguments, place, call)                                   \
   int name arguments {                                                          \
     REAL(name);                                                                 \
@@ -191,6 +201,9 @@ ON_PATH(unlink, (const char *path), below_at(AT_FDCWD, path), real(path))
 ON_PATH(unlinkat, (int at, const char *path, int flags), below_at(at, path), real(at, path, flags))
 ON_PATH(mkdir, (const char *path, mode_t mode), below_at(AT_FDCWD, path), real(path, mode))
 ON_PATH(mkdirat, (int at, const char *path, mode_t mode), below_at(at, path), real(at, path, mode))
+ON_PATH(chmod, (const char *path, mode_t mode), below_at(AT_FDCWD, path), real(path, mode))
+ON_PATH(symlink, (const char *to, const char *path), below_at(AT_FDCWD, path), real(to, path))
+ON_PATH(truncate, (const char *path, off_t size), below_at(AT_FDCWD, path), real(path, size))
 ON_PATH(rmdir, (const char *path), below_at(AT_FDCWD, path), real(path))
 
 /* The clock by which people date things; the monotonic one never jumps. */

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,19 @@ from typing import Any
 
 import safetensors.numpy
 
-from torture.common import Failure, Options, Outcome, complaint, contents, describe, digest, environment, keep
+from torture.common import (
+    Failure,
+    Options,
+    Outcome,
+    complaint,
+    contents,
+    describe,
+    digest,
+    environment,
+    keep,
+    last_line,
+    without_seconds,
+)
 from torture.inputs import FIT, TINY, Seeds
 from torture.server import Call, Ended, Fault, Pool, Server
 
@@ -38,6 +50,12 @@ class Scenario:
     partly: bool = False  # the last of them is killed before its end
     expendable: bool = False  # what lies in the deleted folder is not made again
     recovery: tuple[str, ...] = ()  # options with which the command is repeated
+
+    def deleted(self, kind: str) -> str | None:
+        """The folder that a fault of this kind deletes."""
+        if kind == "whole folder deleted":
+            return self.target.partition("/")[0]
+        return self.target if kind == "folder deleted" else None
 
 
 _STUDY = ("study", "--models", "vanilla", *TINY, "--out", "study")
@@ -89,9 +107,12 @@ KINDS = {
     "input/output error, once": {"action": "fail", "errno": errno.EIO},
     "no descriptor, once": {"action": "fail", "errno": errno.EMFILE},
     "no descriptor from then on": {"action": "fail", "errno": errno.EMFILE, "onwards": True},
+    "no memory, once": {"action": "fail", "errno": errno.ENOMEM},
+    "no memory from then on": {"action": "memory"},
     "killed": {"action": "kill"},
     "killed in the middle of a write": {"action": "torn"},
     "folder deleted": {"action": "delete"},
+    "whole folder deleted": {"action": "delete"},
     "clock a day ahead": {"action": "clock", "seconds": 86_400.0},
     "clock ten years back": {"action": "clock", "seconds": -3.2e8},
 }
@@ -156,6 +177,8 @@ def _cases(references: dict[str, Reference]) -> Iterator[Case]:
     for scenario in SCENARIOS:
         reference = references[scenario.name]
         for kind, fault in KINDS.items():
+            if kind == "whole folder deleted" and "/" not in scenario.target:
+                continue  # it is the same
             for call in range(1, (reference.opens if "descriptor" in kind else reference.calls) + 1):
                 yield Case(number, scenario, kind, {**fault, "number": call})
                 number += 1
@@ -201,7 +224,7 @@ def _refer(asked: Options, seeds: Seeds, server: Server, scenario: Scenario) -> 
     shutil.copytree(folder, copy)
     opens = _expect(server, copy, scenario.argv, errno=errno.EMFILE).calls
     if state(copy) != after:
-        raise RuntimeError(f"{scenario.name} ends differently without any fault: {_differing(state(copy), after)}")
+        raise RuntimeError(f"{scenario.name} ends differently without any fault: {difference(state(copy), after)}")
     shutil.rmtree(copy)
     return Reference(folder, state(folder), after, calls, opens)
 
@@ -223,15 +246,16 @@ def _perform(
     scenario = case.scenario
     folder = asked.work / f"case-{case.number}"
     shutil.copytree(reference.folder, folder)
-    fault = case.fault and Fault(str(folder), target=str(folder / scenario.target), **case.fault)
+    deleted = scenario.deleted(case.kind)
+    fault = case.fault and Fault(str(folder), target=str(folder / (deleted or scenario.target)), **case.fault)
     ended = server.one(_call(folder, scenario.argv, fault=fault, **case.limits))
     outcome.add("cases")
     outcome.add(f"cases: {case.kind}")
     outcome.add(f"command: {scenario.name}")
-    deleted = case.kind == "folder deleted"
-    ignored = scenario.target if deleted and scenario.expendable else None
+    ignored = deleted if deleted and scenario.expendable and "/" in deleted else None
     why = _why(case, ended, folder, reference, ignored)
-    if why is None and _same_program(ended):
+    is_gone = scenario.name == "report" and case.kind == "whole folder deleted"  # there is nothing to go on with
+    if why is None and _same_program(ended) and not is_gone:
         why = _recovered(server, case, folder, reference, ignored, verified)
     if why is not None:
         where = f"{case.kind}, {case.limits or 'call ' + str((case.fault or {}).get('number'))}"
@@ -249,26 +273,40 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
     """What is wrong with how the command ended, and with what it left."""
     scenario = case.scenario
     failed_runs = scenario.name in ("study", "tune") and "failed" in ended.out
+    little_memory = case.kind in ("little memory", "no memory from then on")
     if ended.hung:
         return f"no end within {SECONDS:.0f} s"
     if ended.signal:
-        expected = case.kind.startswith("killed") or case.kind == "little memory"  # which XLA and NumPy cannot survive
-        if not expected:
+        if not (case.kind.startswith("killed") or little_memory):  # which XLA and NumPy cannot survive
             return f"ended by signal {ended.signal}"
     elif ended.code == 0:
         if why := complaint(0, ended.err):
             return why
-        if _same_program(ended) and (differing := _differing(state(folder), reference.after, ignored)):
-            return f"exit code 0, but {differing}"
-    else:
-        if not failed_runs and case.kind != "little memory" and (why := complaint(ended.code, ended.err)):
-            return why
-    if case.kind == "folder deleted":
-        return None
+        if _same_program(ended) and (what := difference(_left(scenario, case, folder), reference.after, ignored)):
+            return f"exit code 0, but {what}"
+    elif failed_runs:
+        if "Traceback (most recent call last)" in ended.err:
+            return "a traceback: " + last_line(ended.err)
+    elif not little_memory and (why := complaint(ended.code, ended.err)):
+        return why
+    deleted = scenario.deleted(case.kind)
     now = state(folder)
-    if failed_runs:  # the tables say so, and are made anew with the next report
+    if failed_runs or not _same_program(ended):  # the tables say so, and are made anew with the next report
         now |= {name: reference.after[name] for name in now if Path(name).stem == "table"}
+    if not _same_program(ended):  # and so does this
+        now |= {name: value for name, value in reference.before.items() if name.endswith("environment.json")}
+    if deleted:  # what lay elsewhere must still be there
+        now |= {name: value for name, value in reference.before.items() if name.startswith(deleted + "/")}
     return _lost(scenario, now, reference)
+
+
+def _left(scenario: Scenario, case: Case, folder: Path) -> State:
+    """What the command left; a folder that was deleted after all was done counts as it was then."""
+    deleted = scenario.deleted(case.kind)
+    if deleted is None or (folder / deleted).exists() or not (folder / f"{deleted}.gone").exists():
+        return state(folder)
+    moved = state(folder / f"{deleted}.gone")
+    return state(folder) | {f"{deleted}/{name}": value for name, value in moved.items()}
 
 
 def _same_program(ended: Ended) -> bool:
@@ -313,8 +351,8 @@ def _recovered(
         if ended.hung or ended.signal or ended.code:
             verified[key] = f"afterwards: exit code {ended.code}, signal {ended.signal}: {ended.err[-300:]}"
         else:
-            differing = _differing(state(folder), reference.after, ignored)
-            verified[key] = f"afterwards: {differing}" if differing else None
+            what = difference(state(folder), reference.after, ignored)
+            verified[key] = f"afterwards: {what}" if what else None
     return verified[key]
 
 
@@ -345,7 +383,7 @@ def _meaning(path: Path, content: bytes) -> Any:
     if path.suffix == ".db":
         return _rows(path)
     if path.name == "result.json":
-        return json.dumps({name: value for name, value in json.loads(content).items() if name != "seconds"})
+        return json.dumps(without_seconds(json.loads(content)))
     if path.suffix in (".html", ".svg"):
         return content.rstrip().endswith((b"</html>", b"</svg>"))
     if path.name == "model.safetensors":
@@ -354,28 +392,36 @@ def _meaning(path: Path, content: bytes) -> Any:
 
 
 def _rows(path: Path) -> State:
+    with closing(sqlite3.connect(path)) as file:
+        tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return rows(file.execute, tables)
+
+
+def rows(execute: Callable[[str], Any], tables: list[str]) -> State:
     """Of a store: what is recorded of each run and trial."""
     found: State = {}
-    with closing(sqlite3.connect(path)) as file:
-        for fingerprint, status, result, history in file.execute(
-            "SELECT fingerprint, status, result, history FROM laddernet_runs"
+    if "laddernet_runs" not in tables:
+        return found
+    # What is not done has no end yet, in whatever way it was left.
+    for fingerprint, result, history in execute(
+        "SELECT fingerprint, result, history FROM laddernet_runs WHERE status = 'done'"
+    ):
+        found[f"run {fingerprint[:12]}"] = json.dumps([without_seconds(_parsed(result)), _parsed(history)])
+    if "trials" in tables:
+        for number, status in execute("SELECT number, state FROM trials"):
+            found[f"trial {number}"] = status if status == "COMPLETE" else None
+        for number, name, value in execute(
+            "SELECT number, param_name, param_value FROM trials JOIN trial_params USING (trial_id)"
         ):
-            # What is not done has no end yet, in whatever way it was left.
-            if status == "done":
-                told = {name: value for name, value in json.loads(result).items() if name != "seconds"}
-                found[f"run {fingerprint[:12]}"] = json.dumps([told, json.loads(history)])
-        tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        if "trials" in tables:
-            for number, status in file.execute("SELECT number, state FROM trials"):
-                found[f"trial {number}"] = status if status == "COMPLETE" else None
-            for number, name, value in file.execute(
-                "SELECT number, param_name, param_value FROM trials JOIN trial_params USING (trial_id)"
-            ):
-                found[f"trial {number} {name}"] = value
+            found[f"trial {number} {name}"] = value
     return found
 
 
-def _differing(now: State, wanted: State, ignored: str | None = None) -> str | None:
+def _parsed(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def difference(now: State, wanted: State, ignored: str | None = None) -> str | None:
     """What is not as it should be at the end; what is left over of unfinished files does not matter."""
     for name, value in wanted.items():
         if (ignored and name.startswith(ignored + "/")) or value is None:

@@ -1,8 +1,9 @@
 """Bad inputs: tables, model files, checkpoints, stores, plans, TOML files and options, damaged or made up.
 
 Each is refused with exit code 2 and one sentence, or accepted where it happens to be valid. No traceback, no crash, no
-hang, no memory beyond a bound, and no file that was there is changed by a refusal. A file with a checksum is accepted
-only if it still means the same, unless the checksum was computed anew.
+hang, no memory beyond a bound, and no file that was there is changed by a refusal. An accepted study or search leaves
+all finished runs as they are, and replaces no table by one with fewer runs. A file with a checksum is accepted only if it
+still means the same, unless the checksum was computed anew.
 """
 
 import csv
@@ -29,7 +30,7 @@ import safetensors.numpy
 from torture.common import Failure, Options, Outcome, changed, complaint, contents, describe, environment, keep
 from torture.server import Call, Ended, Fault, Pool, Server
 
-COUNT, LONG_COUNT = 12_000, 60_000
+COUNT, LONG_COUNT = 2_000, 12_000
 BATCH = 40  # calls of one forked process
 GROWTH = 400 << 20  # bytes by which a refusal may make the process grow
 ADDRESSES = 3 << 30  # bytes of address space that a call may take
@@ -850,11 +851,26 @@ def _why(ended: Ended, accepted: bool, made: Prepared, before: dict[str, bytes],
     if accepted:
         if made.same is False:
             return "a damaged file was accepted"
-        return None
+        return _replaced(before, contents(folder))
     if ended.code != 2:
         return f"exit code {ended.code}: {ended.err[:300]}"
     if lost := changed(before, contents(folder)):
         return f"refused, but changed {', '.join(lost)}"
+    return None
+
+
+def _replaced(before: dict[str, bytes], after: dict[str, bytes]) -> str | None:
+    """Which saved result an accepted command has changed or lost."""
+    from laddernet.study.tables import finished_runs
+
+    for name in changed(before, after):
+        content = before[name]
+        if name.startswith(("study/runs/", "tune/draws/")):
+            return f"accepted, but changed {name}"
+        if name == "study/table.csv" and content not in after.values():  # a table that is moved away is kept
+            now = finished_runs(after[name].decode()) if name in after else 0
+            if now < finished_runs(content.decode()):
+                return "accepted, but the table has fewer runs than before"
     return None
 
 

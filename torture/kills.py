@@ -1,8 +1,9 @@
 """Kills at random moments, of drivers, workers, Ray nodes and PostgreSQL, until the work is done all the same.
 
-Each campaign starts one or several commands, sends signals at moments drawn at random (after a checkpoint, or while a
-process starts), starts again what has ended, and compares the end with that of the undisturbed command, bit by bit: no
-result is lost, none is recorded twice. SIGSTOP lasts longer than the lease, which is short here.
+Each campaign starts one or several commands, sends signals at random moments (after a checkpoint, or while a process
+starts), starts again what has ended, and compares the end with that of the undisturbed command, bit by bit: no result
+is lost, none is recorded twice, and a result that has been written once stays. Most suspensions last longer than the
+lease, which is short here; briefer ones are counted apart.
 """
 
 import os
@@ -16,22 +17,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from torture.common import ROOT, Failure, Options, Outcome, complaint, describe, environment, keep, without_seconds
-from torture.faults import State, _differing, state
+from torture.common import ROOT, Failure, Options, Outcome, complaint, describe, environment, keep, last_line
+from torture.faults import State, difference, rows, state
 
-COUNT, LONG_COUNT = 150, 1_100  # signals
-PER_CAMPAIGN = 25
-AT_ONCE = 2  # campaigns
+COUNT, LONG_COUNT = 100, 1_100  # signals
+PER_CAMPAIGN, LONG_PER_CAMPAIGN = 12, 25
+AT_ONCE = 3  # campaigns
 LEASE = 3.0  # seconds
+_RAY_PATIENCE = 8.0  # seconds after which Ray has taken a node for dead, with the settings below
 PATIENCE = 900.0  # seconds without progress that count as a hang; the machine may have other things to do
 _LIVES = 60.0  # seconds that a process may take to end once it should
+_REFUSALS = 30  # ends with a sentence in a row, without progress, that count as a hang
+_BRIEFLY = "briefly"
 
 # The driver as it is, but for its patience: leases of seconds, and runs that survive any number of deaths.
 ENTRY = f"""
@@ -71,9 +75,10 @@ class Campaign:
     commands: tuple[tuple[str, ...], ...]
     reference: str
     victims: dict[str, int]
-    kills: int = PER_CAMPAIGN
+    kills: int | None = None  # instead of PER_CAMPAIGN
 
 
+_SERVER = {"SIGKILL PostgreSQL": 12, "SIGKILL PostgreSQL backend": 8, "SIGSTOP PostgreSQL": 10}
 _LOCAL = {"SIGKILL worker": 55, "SIGKILL driver": 25, "SIGSTOP worker": 8, "SIGSTOP driver": 12}
 CAMPAIGNS = {
     "train": Campaign("train", (TRAIN,), "train", {"SIGKILL driver": 85, "SIGSTOP driver": 15}),
@@ -93,14 +98,28 @@ CAMPAIGNS = {
         "PostgreSQL",
         tuple((*STUDY, "--store", "{server}", "--out", f"work{n}") for n in range(2)),
         "study",
-        {**_LOCAL, "SIGKILL PostgreSQL": 15},
+        {**_LOCAL, **_SERVER},
+    ),
+    "two searches, PostgreSQL": Campaign(
+        "two searches, PostgreSQL",
+        tuple((*TUNE, "--jobs", "1", "--store", "{server}", "--out", f"work{n}") for n in range(2)),
+        "tune",
+        {**_LOCAL, **_SERVER},
     ),
     "Ray": Campaign(
         "Ray",
         ((*STUDY[:-2], "--executor", "ray", "--address", "{ray}", "--out", "work"),),
         "study",
-        {"SIGKILL Ray worker": 40, "SIGKILL driver": 30, "SIGKILL Ray node": 30},
-        kills=6,
+        {
+            "SIGKILL Ray worker": 25,
+            "SIGSTOP Ray worker": 10,
+            "SIGKILL Ray node": 25,
+            "SIGSTOP Ray node": 20,
+            "SIGKILL driver": 20,
+            "SIGSTOP driver": 10,
+            "SIGKILL Ray bridge": 10,
+        },
+        kills=8,
     ),
 }
 
@@ -113,8 +132,6 @@ def run(asked: Options, shim: Path | None) -> Outcome:
     names = [name for name in CAMPAIGNS if name not in _missing()]
     if asked.kind:
         names = [asked.kind]
-    # Ray takes long for each kill: it comes up once, and in the long run every so often.
-    often = [name for name in names if name != "Ray"]
     numbers = iter(asked.cases or count())
     references = {name: _refer(asked, name) for name in {CAMPAIGNS[name].reference for name in names}}
     turn = Lock()
@@ -124,15 +141,11 @@ def run(asked: Options, shim: Path | None) -> Outcome:
             with turn:
                 number = next(numbers, None)
                 enough = not asked.cases and _signals(outcome) >= wanted
-                if number is None or (enough and (asked.kind or number > len(often))):
+                if number is None or (enough and number >= len(names)):  # each campaign at least once
                     return
-            name = often[number % len(often)] if often else "Ray"
-            if "Ray" in names and number % (5 * len(often) if asked.long else 10**9) == len(often):
-                name = "Ray"
-            campaign = CAMPAIGNS[name]
-            Disturbed(
-                asked, number, campaign, min(campaign.kills, wanted), references[campaign.reference], outcome
-            ).run()
+            campaign = CAMPAIGNS[names[number % len(names)]]
+            kills = campaign.kills or (LONG_PER_CAMPAIGN if asked.long else PER_CAMPAIGN)
+            Disturbed(asked, number, campaign, min(kills, wanted), references[campaign.reference], outcome).run()
             asked.on_case(f"{_signals(outcome):,} of {wanted:,} signals, {len(outcome.failures)} failures")
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -142,7 +155,9 @@ def run(asked: Options, shim: Path | None) -> Outcome:
 
 
 def _signals(outcome: Outcome) -> int:
-    return sum(count for what, count in outcome.counts.items() if what.startswith("SIG"))
+    """Signals sent, without brief suspensions."""
+    counts = outcome.counts.items()
+    return sum(count for what, count in counts if what.startswith("SIG") and not what.endswith(_BRIEFLY))
 
 
 def _missing() -> list[str]:
@@ -197,16 +212,16 @@ def _result(folder: Path, outs: list[str], url: str | None) -> State:
 
 
 def _recorded(url: str) -> State:
-    import json
+    """What a store in PostgreSQL says."""
+    import sqlalchemy
 
-    from laddernet.study.store import Store
-
-    with closing(Store.open(url, create=False)) as store:
-        return {
-            f"run {run.fingerprint[:12]}": json.dumps([without_seconds(run.result or {}), run.history])
-            for run in store.runs(history=True)
-            if run.status == "done"
-        }
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        with engine.connect() as connection:
+            tables = sqlalchemy.inspect(connection).get_table_names()
+            return rows(lambda query: connection.exec_driver_sql(query), tables)
+    finally:
+        engine.dispose()
 
 
 class Disturbed:
@@ -225,6 +240,8 @@ class Disturbed:
         self.drivers: dict[int, subprocess.Popen[str]] = {}
         self.done: set[int] = set()
         self.failed: list[str] = []
+        self.results: frozenset[str] = frozenset()  # that have been seen
+        self.refusals = 0
         self.server: Postgres | None = None
         self.cluster: Any = None
 
@@ -273,9 +290,10 @@ class Disturbed:
                 self._sleep(self.rng.uniform(0, 0.2))
             victims = self.campaign.victims
             victim = self.rng.choices(list(victims), list(victims.values()))[0]
-            if self._hit(victim):
-                sent += 1
-                self.outcome.add(victim)
+            if done := self._hit(victim):
+                sent += not done.endswith(_BRIEFLY)
+                self.outcome.add(done)
+                self._check_results()
 
     def _start(self) -> bool:
         """Start what has been ended; false if all commands have done their work."""
@@ -293,6 +311,10 @@ class Disturbed:
                     if why := complaint(driver.returncode, err):
                         self.failed.append(f"a driver ended: {why}\n{out}\n{err}")
                         return False
+                    self.refusals += 1
+                    if self.refusals > _REFUSALS:
+                        self.failed.append(f"a driver ends again and again: {last_line(err)}\n{out}\n{err}")
+                        return False
                     time.sleep(0.2)  # it met another that has not ended yet, or a server that is not up again
             filled = [part.format(**self.places) if part.startswith("{") else part for part in argv]
             self.drivers[place] = subprocess.Popen(
@@ -305,40 +327,70 @@ class Disturbed:
             )
         return len(self.done) < len(self.campaign.commands)
 
-    def _hit(self, victim: str) -> bool:
-        """Send the signal; false if there is no such process just now."""
+    def _hit(self, victim: str) -> str | None:
+        """Send the signal; return the name under which it counts, None if there is no such process just now."""
+        if "Ray node" in victim and self.cluster.nodes["other"].poll() is not None:
+            self.cluster.start("other")  # it was killed, or ended because the others took it for dead
+            return None
+        found = self._found(victim)
+        if not found:
+            return None
+        if "SIGSTOP" in victim:
+            return self._suspend(found, victim)
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if victim == "SIGKILL PostgreSQL":
             assert self.server is not None
-            self.server.kill()
             self._sleep(self.rng.uniform(0, 2))
             self.server.start()
-            return True
-        if victim == "SIGKILL Ray node":
-            if "other" not in self.cluster.nodes:
-                self.cluster.start("other")
-                return False
-            self.cluster.kill("other")
-            del self.cluster.nodes["other"]
-            return True
-        sign = signal.SIGKILL if "SIGKILL" in victim else signal.SIGSTOP
-        if "Ray worker" in victim:
-            found = [pid for name in self.cluster.nodes for pid in self.cluster.workers(name)]
-        elif "driver" in victim:
-            found = [driver.pid for driver in self.drivers.values() if driver.poll() is None]
+        elif victim == "SIGKILL Ray node":
+            self.cluster.nodes["other"].wait()
+        return victim
+
+    def _found(self, victim: str) -> list[int]:
+        """The processes that a signal is for: one chosen at random, or all of a node or server."""
+        running = [driver.pid for driver in self.drivers.values() if driver.poll() is None]
+        name = victim.partition(" ")[2]
+        if name == "Ray node":
+            return list(self.cluster.processes("other"))
+        if name == "PostgreSQL" and self.server is not None:
+            # A killed server's processes notice that by themselves; a suspended one's would go on.
+            return [self.server.pid, *(children(self.server.pid) if "SIGSTOP" in victim else [])]
+        if name == "PostgreSQL backend" and self.server is not None:
+            found = children(self.server.pid)
+        elif name == "Ray worker":
+            nodes = [name for name, node in self.cluster.nodes.items() if node.poll() is None]
+            found = [pid for name in nodes for pid in self.cluster.workers(name)]
         else:
-            found = [pid for driver in self.drivers.values() for pid in children(driver.pid)]
-        if not found:
-            return False
-        chosen = self.rng.choice(found)
-        try:
-            os.kill(chosen, sign)
-        except ProcessLookupError:
-            return False
-        if sign == signal.SIGSTOP:
-            time.sleep(self.rng.choice([self.rng.uniform(0, 1), LEASE + self.rng.uniform(0.5, 2)]))
+            found = running if name == "driver" else [pid for driver in running for pid in children(driver)]
+        return [self.rng.choice(found)] if found else []
+
+    def _suspend(self, found: list[int], victim: str) -> str:
+        """Stop processes for less than a second, or for longer than the lease (Ray: than its health checks)."""
+        brief = self.rng.random() < 0.3
+        lease = _RAY_PATIENCE if victim == "SIGSTOP Ray node" else LEASE
+        seconds = self.rng.uniform(0, 1) if brief else lease + self.rng.uniform(0.5, 2)
+        for pid in found:
             with suppress(ProcessLookupError):
-                os.kill(chosen, signal.SIGCONT)
-        return True
+                os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            for pid in reversed(found):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        return f"{victim} {_BRIEFLY if brief else 'beyond the lease'}"
+
+    def _check_results(self) -> None:
+        """No result that was there once is gone."""
+        now = self._progress()
+        if gone := [name for name in self.results if name not in now]:
+            self.failed.append(f"a result has disappeared: {', '.join(sorted(gone))}")
+        finished = frozenset(name for name in now if name.endswith("result.json"))
+        if finished != self.results:
+            self.refusals = 0
+        self.results = finished
 
     def _progress(self) -> frozenset[str]:
         names = ("checkpoints/*.json", "runs/*/checkpoints/*.json", "runs/*/result.json")
@@ -370,8 +422,8 @@ class Disturbed:
         url = self.places.get("server")
         found = _result(self.folder, outs, url)
         wanted = self.reference
-        if differing := _differing(found, wanted):
-            self.failed.append(f"the end is not that of the undisturbed command: {differing}")
+        if what := difference(found, wanted):
+            self.failed.append(f"the end is not that of the undisturbed command: {what}")
         if more := [name for name in found if name not in wanted]:
             self.failed.append(f"there is more than without disturbance: {', '.join(more)}")
         ends = time.monotonic() + _LIVES
@@ -451,9 +503,9 @@ class Postgres:
                     raise
                 time.sleep(0.5)
 
-    def kill(self) -> None:
-        pid = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
-        os.kill(pid, signal.SIGKILL)
+    @property
+    def pid(self) -> int:
+        return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
 
     def stop(self) -> None:
         with suppress(subprocess.CalledProcessError):
@@ -481,6 +533,7 @@ def ray_cluster(settings: dict[str, str]) -> Iterator[Any]:
 
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
     cluster = Cluster(folder)
+    cluster.environment |= {"RAY_health_check_timeout_ms": "1500", "RAY_health_check_failure_threshold": "3"}
     # What is compiled must be the same everywhere.
     cluster.environment |= {name: settings[name] for name in settings if name.startswith(("XLA_", "JAX_", "OPENBLAS_"))}
     cluster.environment |= {name: settings[name] for name in ("PYTHONPATH", "LADDERNET_CACHE")}
@@ -498,7 +551,7 @@ def ray_cluster(settings: dict[str, str]) -> Iterator[Any]:
 def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
     counts = outcome.counts
     signals = {name: count for name, count in counts.items() if name.startswith("SIG")}
-    yield "signals", f"{_signals(outcome):,}"
+    yield "signals (without brief suspensions)", f"{_signals(outcome):,}"
     yield "by kind", ", ".join(f"{name} {count:,}" for name, count in sorted(signals.items()))
     names = [name for name in counts if name.startswith("campaigns: ")]
     yield "campaigns", ", ".join(f"{name.removeprefix('campaigns: ')} {counts[name]:,}" for name in names)

@@ -147,7 +147,10 @@ class Pool:
                 return function(server, item)
 
         with ThreadPoolExecutor(len(self._servers)) as pool:
-            yield from pool.map(perform, items)
+            try:
+                yield from pool.map(perform, items)
+            finally:  # after Ctrl-C, only what is under way is waited for
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 # --- The server -------------------------------------------------------------------------------------------------
@@ -297,7 +300,7 @@ def _shim() -> Any:
 
 
 def _arm(fault: Fault) -> None:
-    actions = ("count", "fail", "kill", "torn", "delete", "clock")
+    actions = ("count", "fail", "kill", "torn", "delete", "clock", "memory")
     _shim().torture_arm(
         fault.folder.encode(),
         fault.target.encode(),

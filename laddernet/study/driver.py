@@ -16,6 +16,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+from laddernet.errors import InputError
 from laddernet.run import default_folder
 from laddernet.study.executors import Event, Executor, Task
 from laddernet.study.plan import shape
@@ -74,7 +75,8 @@ def drive(
 
     Runs that another driver holds are waited for, and taken over if it dies; runs that another has taken over, because
     this one was suspended, are stopped here. A search, which finds out as it goes which runs it needs, says by ``more``
-    which are left, given the number of free slots; it has no use for ``test`` errors.
+    which are left, given the number of free slots; it has no use for ``test`` errors. A run of a study that is lost too
+    often has failed; a search ends then, with an `InputError`.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}:{_place() or '?'}:{uuid.uuid4().hex[:8]}"
     _release_dead(store)
@@ -89,6 +91,10 @@ def drive(
         nonlocal changed
         fingerprint = running.pop(slot).run.fingerprint
         deaths[fingerprint] += event["event"] == "lost"
+        if more is not None and deaths[fingerprint] >= _DEATHS:  # recorded, its trial would have failed for good
+            reason = str(event["error"]).rstrip(".")
+            advice = "mend that, and give the same command to go on"
+            raise InputError(f"A draw was lost {_DEATHS} times, the last time for this reason: {reason}; {advice}.")
         _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
         changed = True
 

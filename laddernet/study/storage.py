@@ -8,7 +8,7 @@ the record that vouches for them, the result last.
 import os
 import re
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -131,16 +131,25 @@ class Mirror:
 
     def finish(self) -> None:
         """Bring there what is new here, and leave there nothing else: an earlier attempt may have sent more."""
-        self.push()
+        self._send(lambda name: True)
         self._storage.keep_only(self._name, self._same.keys())
 
     def push(self) -> None:
-        """Bring there what is new here, and remove there what this mirror knows of and is no longer here."""
+        """Bring there what is new here, and remove there what this mirror knows of and is no longer here.
+
+        Another attempt may have finished the run, while this one's machine was suspended: then nothing is sent. The
+        metrics, which grow from epoch to epoch under one name, are left to the end, for else an attempt that was
+        suspended right here would put its own over those of the finished run. Checkpoints hold them too.
+        """
+        if "result.json" not in self._storage.names(self._name):
+            self._send(lambda name: name != "metrics.csv")
+
+    def _send(self, is_wanted: Callable[[str], bool]) -> None:
         paths = [path for path in self._folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
         here = {path.relative_to(self._folder).as_posix(): path for path in paths}
         for name in sorted(here, key=_order):
             look = _look(here[name])
-            if self._same.get(name) != look:
+            if is_wanted(name) and self._same.get(name) != look:
                 self._storage.write(f"{self._name}/{name}", here[name].read_bytes())
                 self._same[name] = look
         for name in sorted(self._same.keys() - here.keys(), key=_order, reverse=True):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
+_PAUSE = 2.0  # seconds before a run that cannot be trained just now is given back
 
 
 def main() -> None:
@@ -74,14 +75,26 @@ def perform(
             raise RemovedError(f"{folder} was removed.")
         return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
     except BusyError as error:  # a worker whose driver was killed, or has lost its lease, has not ended yet
-        time.sleep(2)
+        time.sleep(_PAUSE)
         return {"event": "busy", "error": str(error)}
     except RemovedError as error:
         return {"event": "lost", "error": str(error)}
     except (InputError, DivergedError) as error:
-        return {"event": "failed", "error": str(error)}
+        return _ended(error, str(error))
     except Exception as error:  # whatever goes wrong with one run must not stop the others
-        return {"event": "failed", "error": f"{type(error).__name__}: {error}"}
+        return _ended(error, f"{type(error).__name__}: {error}")
+
+
+def _ended(error: Exception, sentence: str) -> Event:
+    """The event of a run that an error has ended: failed, or lost where the machine is to blame.
+
+    The machine has no memory or no space left, or refuses a file: another attempt may succeed.
+    """
+    is_memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+    if is_memory or isinstance(error, OSError) or isinstance(error.__cause__, OSError):
+        time.sleep(_PAUSE)
+        return {"event": "lost", "error": sentence}
+    return {"event": "failed", "error": sentence}
 
 
 @lru_cache(maxsize=1)
