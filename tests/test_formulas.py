@@ -1,6 +1,7 @@
-"""Combinators as machine code against the same combinators in float64, as JAX differentiates them."""
+"""Combinators as native kernels against the same combinators in float64, as JAX differentiates them."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -92,7 +93,7 @@ def test_values_and_derivatives_are_those_of_the_combinator(model_id: str) -> No
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("model_id", WITH_DECODER)
-def test_every_model_decodes_and_learns_by_machine_code(model_id: str) -> None:
+def test_every_model_decodes_and_learns_by_native_kernels(model_id: str) -> None:
     sizes = (12, 7, 3)
     ladder = eqx.filter_eval_shape(Ladder, MODELS[model_id], sizes, key=jax.random.key(0))
     layers = [jnp.ones((6, n)) for n in sizes]
@@ -286,10 +287,15 @@ def test_derivatives_that_a_user_wrote_are_kept() -> None:
         lambda z, u: jax.lax.fori_loop(0, 3, lambda i, a: a * u, z),
     ],
 )
-def test_what_is_not_translated_is_called_as_it_is(function: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("compiler")
+def test_what_is_not_translated_is_called_as_it_is_and_a_line_says_why(
+    function: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
     layers = random_layers(2, 5, 5)
     assert not is_native(Formula(function), 5, 5)
     np.testing.assert_array_equal(combine(Formula(function), *layers), function(*layers))
+    (line,) = caplog.messages
+    assert re.fullmatch(r"The combinator Formula is used as it is, not as a native kernel, which is faster: .+\.", line)
 
 
 class Lookup(Combinator):

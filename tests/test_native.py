@@ -1,8 +1,9 @@
-"""The native code against NumPy in float64, and that it is used, and done without."""
+"""How native kernels are compiled, kept, chosen and done without."""
 
 import ctypes
 import errno
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -17,16 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import strategies as st
+from tools import need
 
+from laddernet.errors import InputError
 from laddernet.files import writing
 from laddernet.kernels import native
-
-SIZES = st.integers(1, 90)
-
-
-def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+from laddernet.kernels.products import PRECISIONS
 
 
 @pytest.mark.usefixtures("compiler")
@@ -54,42 +51,74 @@ rows = (x[:100], y, x)
 keys = tuple(jax.random.split(jax.random.key(2)))
 rates = np.full(3, 0.002, np.float32)
 noise = np.full(layers, 0.3, np.float32)
-state, costs, finite = run_epoch(state, rows, keys, ((0, 0), (0, 0)), rates, noise, noise, np.float32(0.1), (100, 100))
+hyper = (noise, noise, np.float32(0.1))
+state, costs, finite = run_epoch(state, rows, keys, ((0, 0), (0, 0)), rates, *hyper, (100, 100), 1, sys.argv[3])
 assert finite
 print(native.available(), *np.asarray(costs)[:, 0], zlib.crc32(b"".join(np.asarray(w) for w in jax.tree.leaves(state))))
 """
 
 
-def trained(cores: int, model: str, **environment: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(cores), model], capture_output=True, text=True, env=os.environ | environment
-    )
+def trained(cores: int, model: str, precision: str, **environment: str) -> list[str]:
+    command = [sys.executable, "-c", PROGRAM, str(cores), model, precision]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     return done.stdout.split()
 
 
-@pytest.fixture(scope="module")
-def on_both_cores() -> list[str]:
-    return trained(2, "vanilla")
+@pytest.fixture(scope="module", params=PRECISIONS)
+def on_both_cores(request: pytest.FixtureRequest, compiler: None) -> tuple[str, list[str]]:
+    return request.param, trained(2, "vanilla", request.param)
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("compiler")
-def test_one_core_and_two_give_the_same_bits(on_both_cores: list[str]) -> None:
-    assert trained(1, "vanilla") == on_both_cores
+def test_one_core_and_two_give_the_same_bits(on_both_cores: tuple[str, list[str]]) -> None:
+    precision, both = on_both_cores
+    assert trained(1, "vanilla", precision) == both
+
+
+def assert_nearly_the_same(on_both_cores: tuple[str, list[str]], native_too: bool, **environment: str) -> None:
+    precision, (used, *costs, _) = on_both_cores
+    other_used, *other_costs, _ = trained(2, "vanilla", precision, **environment)
+    assert (used, other_used) == ("True", str(native_too))
+    # In bfloat16 a sum that differs in its last bit may be rounded to another number.
+    tolerance = {"float32": 1e-4, "bfloat16": 1e-3}[precision]
+    np.testing.assert_allclose(np.array(costs, float), np.array(other_costs, float), rtol=tolerance)
 
 
 @pytest.mark.process
-@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("environment", [{"LADDERNET_NATIVE": "0"}, {"CC": "no-such-compiler"}])
 def test_without_a_compiler_it_is_the_same_but_for_rounding(
-    on_both_cores: list[str], environment: dict[str, str]
+    on_both_cores: tuple[str, list[str]], environment: dict[str, str]
 ) -> None:
-    used, *costs, _ = on_both_cores
-    without_used, *without_costs, _ = trained(2, "vanilla", **environment)
-    assert (used, without_used) == ("True", "False")
-    np.testing.assert_allclose(np.array(costs, float), np.array(without_costs, float), rtol=1e-4)
+    assert_nearly_the_same(on_both_cores, native_too=False, **environment)
+
+
+@pytest.mark.process
+def test_clang_makes_the_same_kernels_but_for_rounding(on_both_cores: tuple[str, list[str]]) -> None:
+    need("clang")
+    assert_nearly_the_same(on_both_cores, native_too=True, CC="clang")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="these options are those of x86-64")
+@pytest.mark.parametrize("without", ["-mno-avx512bf16", "-mno-avx512f", "-mno-avx"])
+def test_processors_with_fewer_units_compute_the_same_but_for_rounding(
+    on_both_cores: tuple[str, list[str]], without: str
+) -> None:
+    assert_nearly_the_same(on_both_cores, native_too=True, CC=f"cc {without}")
+
+
+@pytest.mark.process
+def test_only_the_kernels_that_are_named_are_used(on_both_cores: tuple[str, list[str]]) -> None:
+    assert_nearly_the_same(on_both_cores, native_too=True, LADDERNET_NATIVE="product,normalise")
+
+
+def test_a_kernel_that_does_not_exist_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LADDERNET_NATIVE", "product,fast")
+    names = "product, update, normalise, combinator"
+    with pytest.raises(InputError, match=f"LADDERNET_NATIVE must be 0, 1 or some of {names}, got 'product,fast'"):
+        native.enabled.__wrapped__()
 
 
 @pytest.fixture

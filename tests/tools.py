@@ -52,6 +52,10 @@ def compiler() -> bool:
             return False
 
 
+def clang() -> str | None:
+    return shutil.which("clang")
+
+
 def venv() -> bool:
     return subprocess.run([sys.executable, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
 
@@ -78,6 +82,7 @@ TOOLS = {
         Tool("PostgreSQL", postgresql, ("postgresql",)),
         Tool("npm", npm, ("npm",)),
         Tool("a C compiler", compiler, ("gcc", "libc6-dev")),
+        Tool("clang", clang, ("clang", "libc6-dev")),
         Tool("Python's venv", venv, ("python3-venv",)),
     )
 }

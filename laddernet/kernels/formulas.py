@@ -1,4 +1,4 @@
-"""A combinator as machine code: its formula, as it stands in Python, in one loop, and all its derivatives in another.
+"""A combinator as a native kernel: its formula, as it is in Python, in one loop, and all its derivatives in another.
 
 XLA adds up the derivative of each parameter over the rows in a loop of its own. Here JAX traces the formula, and its
 derivatives, on the scalars of a single unit; what it finds is written down in C, and formulas.c has the loops. What
@@ -6,6 +6,7 @@ cannot be treated so (a combinator that does something which is not translated, 
 """
 
 import hashlib
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
@@ -19,6 +20,8 @@ from jaxtyping import Array, Float
 
 from laddernet.combinators import Combinator, Layer
 from laddernet.kernels import native
+
+_log = logging.getLogger(__name__)
 
 Parameters = Float[Array, "parameters units"]
 Shape = tuple[int, ...]
@@ -75,7 +78,10 @@ def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | 
     """What XLA knows the combinator with leaves of these shapes by; None if it can only be called as it is."""
     try:
         source = _written(structure, shapes, layer)
-    except Exception:  # whatever a user's formula does that is not translated
+    except Exception as error:  # whatever a user's formula does that is not translated
+        which = type(jax.tree.unflatten(structure, [None] * len(shapes))).__name__
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        _log.warning("The combinator %s is used as it is, not as a native kernel, which is faster: %s.", which, reason)
         return None
     name = f"laddernet_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
     names = {function: f"{name}_{function}" for function in ("values", "derivatives")}
@@ -101,7 +107,7 @@ def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:
     traced = jax.make_jaxpr(formula)(*arrays)
     _check_shapes(traced.jaxpr, {(), (1,), (1, 1), (units,), (1, units), layer})
     if jax.eval_shape(formula, *arrays).shape != layer or _statements(traced, names) != (lines, [z_hat]):
-        raise TypeError("another formula for arrays than for scalars")
+        raise TypeError("it computes something else for arrays than for scalars")
     d_lines, (dz, du, *dp) = _statements(jax.make_jaxpr(derivative)(native.float32(()), *scalars), ["d", *names])
     source = [
         f"enum {{ PARAMETERS = {len(dp)} }};",
@@ -132,7 +138,7 @@ def _check_shapes(jaxpr: core.Jaxpr, shapes: set[Shape]) -> None:
     for equation in jaxpr.eqns:
         avals: list[Any] = [result.aval for result in equation.outvars]
         if any(aval.shape not in shapes for aval in avals):
-            raise TypeError("arrays of other shapes")
+            raise TypeError("it makes arrays that are neither a layer nor a value for each unit")
         called = _called(equation)
         if called is not None:
             _check_shapes(called.jaxpr, shapes)
@@ -188,7 +194,9 @@ def _statements(traced: core.ClosedJaxpr, arguments: Sequence[str]) -> tuple[lis
                 results = operands[:1]
             elif called is None:
                 results = [f"v{len(lines)}"]
-                kind = _TYPES[_dtype(equation.outvars[0])]
+                kind = _TYPES.get(_dtype(equation.outvars[0]))
+                if kind is None or equation.primitive.name not in (*_TEMPLATES, "convert_element_type"):
+                    raise TypeError(f"{equation.primitive.name} to {_dtype(equation.outvars[0])} is not translated")
                 lines.append(f"  {kind} {results[0]} = {_expression(equation, operands)};")
             else:
                 results = write(called, operands)
@@ -204,7 +212,7 @@ def _expression(equation: core.JaxprEqn, operands: Sequence[str]) -> str:
     if name == "convert_element_type" and result == "float32":
         return f"choose({operands[0]}, splat(1), splat(0))" if kinds == ["bool"] else operands[0]
     if kinds != _LOGIC.get(name, ["float32"] * len(kinds)):
-        raise TypeError(f"{name} of {kinds}")
+        raise TypeError(f"{name} of {' and '.join(kinds)} is not translated")
     return _TEMPLATES[name].format(*operands, **equation.params)
 
 

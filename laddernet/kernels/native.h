@@ -1,4 +1,4 @@
-// What all of laddernet's machine code has in common: vectors, XLA's threads, and how XLA calls it.
+// What all of laddernet's native kernels have in common: vectors, XLA's threads, and how XLA calls it.
 //
 // All arrays are float32 and lie row by row. What a thread computes does not depend on how many there are, so results
 // are the same bits on one core and on many.
