@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ from support import OPTIONS, digits, laddernet, tiny_config, tiny_data
 
 from laddernet import LadderClassifier, machine
 from laddernet.errors import InputError
+from laddernet.kernels.products import PRECISIONS
 from laddernet.study.plan import plan, preset, shape
 from laddernet.training import Config, train
 
@@ -42,7 +44,7 @@ def test_another_precision_is_refused(bad: object) -> None:
 
 def test_a_run_in_bfloat16_learns_otherwise_and_as_well() -> None:
     ends = {}
-    for precision in ("float32", "bfloat16"):
+    for precision in PRECISIONS:
         config = tiny_config(precision=precision, epochs=8)
         trained = train(config, tiny_data(config))
         assert {leaf.dtype for leaf in jax.tree.leaves(trained.ladder)} == {np.dtype(np.float32)}
@@ -59,7 +61,7 @@ def test_the_commands_pass_it_on_and_say_when_it_is_no_faster(tmp_path: Path, mo
     refused = laddernet("train", *OPTIONS, "--precision", "float16", "--out", "other", cwd=tmp_path)
     assert refused.code == 2
     assert "precision must be 'float32' or 'bfloat16', got 'float16'" in refused.err
-    for command in (("study", "demo", "--dry-run"), ("tune", "vanilla", "--trials", "0")):
+    for command in (("study", "demo", "--dry-run"), ("tune", "vanilla", "--trials", "1")):
         done = laddernet(*command, "--precision", "float16", cwd=tmp_path)
         assert (done.code, "precision must be" in done.err) == (2, True)
 
@@ -85,9 +87,8 @@ def test_a_run_folder_from_before_this_setting_goes_on(tmp_path: Path) -> None:
 def test_the_classifier_learns_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x, truth = load_digits(return_X_y=True)
     y = np.where(np.arange(len(truth)) < 100, truth, -1)
-    fitted = {
-        p: LadderClassifier(max_steps=300, random_state=0, precision=p).fit(x, y) for p in ("float32", "bfloat16")
-    }
+    new = partial(LadderClassifier, max_steps=300, random_state=0)
+    fitted = {precision: new(precision=precision).fit(x, y) for precision in PRECISIONS}
     scores = {precision: one.score(x[100:], truth[100:]) for precision, one in fitted.items()}
     assert fitted["float32"].history_[-1]["cost"] != fitted["bfloat16"].history_[-1]["cost"]
     assert scores["bfloat16"] > scores["float32"] - 0.03
