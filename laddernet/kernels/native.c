@@ -198,9 +198,9 @@ static void panel_of_product(const void *what, num panel) {
     pack(&p->b, p->transposed, p->pairs, k, end - k, j, packed);
     // What is packed next: the block below, or the first of the next panel.
     num next = end < p->depth ? end : 0, next_j = next > 0 ? j : j + PANEL, height = p->depth / blocks * size;
-    const float *at = p->b.at + (p->transposed ? next_j * p->b.columns + next * size : next * size * p->b.columns + next_j);
-    num parts = (rows / TALL + 1) * TALL;
-    Soon next_block = p->transposed ? soon(at, p->b.columns, PANEL, height, parts) : soon(at, p->b.columns, height, PANEL, parts);
+    num row = p->transposed ? next_j : next * size, column = p->transposed ? next * size : next_j;
+    Soon next_block = soon(p->b.at + row * p->b.columns + column, p->b.columns, p->transposed ? PANEL : height,
+                           p->transposed ? height : PANEL, (rows / TALL + 1) * TALL);
     if (next_j >= p->columns) next_block.left = 0;
     for (num i = 0, tall; i < rows; i += tall) {
       tall = rows - i >= TALL ? TALL : rows - i >= 4 ? 4 : 1;
@@ -249,7 +249,8 @@ static void rows_of_update(const void *what, num strip) {
   float *inputs = u->inputs_packed + first * u->depth;
   for (num k = 0; k < u->depth; k++)
     for (num c = 0; c < TALL; c += LANES)
-      store_first(inputs + k * TALL + c, across_rows(&u->inputs, k, first + c, within(tall - c), u->pairs), within(TALL - c));
+      store_first(inputs + k * TALL + c, across_rows(&u->inputs, k, first + c, within(tall - c), u->pairs),
+                  within(TALL - c));
   for (num j = 0; j < above; j += PANEL) {
     num corner = first * above + j, columns = least(PANEL, above - j);
     Soon weights = soon(u->w + corner, above, tall, PANEL, TALL);
@@ -448,7 +449,8 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   u.depth = words_of(rows, u.pairs);
   memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
   for (int i = 0; i < 3; i++)  // which are in their places already, unless XLA had to copy
-    if (result(frame, i) != argument(frame, i)) memcpy(result(frame, i), argument(frame, i), below * above * sizeof(float));
+    if (result(frame, i) != argument(frame, i))
+      memcpy(result(frame, i), argument(frame, i), below * above * sizeof(float));
   num strips = (below + TALL - 1) / TALL, panels = (above + PANEL - 1) / PANEL;
   float *packed = malloc((strips * TALL + panels * PANEL) * u.depth * sizeof(float) + 1);
   if (packed == NULL) return out_of_memory(frame);
