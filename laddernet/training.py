@@ -83,11 +83,15 @@ class Config:
     @property
     def fingerprint(self) -> str:
         """A name for what is computed: the same for the same configuration, different for any other."""
+        return self.fingerprint_at(REVISION)
+
+    def fingerprint_at(self, revision: int) -> str:
+        """Return the fingerprint that this configuration has, or had, in a revision of the training program."""
         values = asdict(self)
         for name, usual in (("source", None), ("precision", "float32")):  # runs keep the names from before these fields
             if values[name] == usual:
                 del values[name]
-        text = json.dumps([REVISION, values], sort_keys=True)
+        text = json.dumps([revision, values], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

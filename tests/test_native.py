@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import PATIENCE
 from tools import need
 
 from laddernet.errors import InputError
@@ -232,7 +233,7 @@ def test_processes_with_several_threads_that_begin_at_once_compile_it_once(cache
         process.stdin.write("\n")
         process.stdin.flush()
     for process in started:
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (out.split(), err) == (["True"] * 6, "")
     assert len(libraries(cache)) == 1
 

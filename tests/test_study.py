@@ -26,6 +26,7 @@ from support import MINE, PATIENCE, digits, laddernet, wait_for
 
 from laddernet.errors import InputError
 from laddernet.files import writing
+from laddernet.settings import configure
 from laddernet.study.cli import _asked
 from laddernet.study.driver import _place, _release_dead, drive
 from laddernet.study.executors import Task
@@ -651,7 +652,8 @@ def test_a_cell_is_of_one_revision_only(computed: Path, monkeypatch: pytest.Monk
     assert not list(computed.glob("*.previous*"))
 
 
-def test_a_plan_of_the_first_format_is_read(computed: Path) -> None:
+def test_a_plan_of_the_first_format_is_read(computed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laddernet.study.plan._FIRST_REVISION", REVISION)  # that of the runs here
     held = json.loads((computed / "study.json").read_text())
     old = {"store": None, "command": "old", "runs": [run["config"] for run in held["runs"]]}
     for config in old["runs"]:
@@ -791,3 +793,13 @@ def test_models_that_are_no_list_are_one_sentence(tmp_path: Path) -> None:
     assert ended.code == 2
     assert "is not a list of names; put a name with a line break in double quotes." in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_that_names_no_revision_finds_its_runs_of_revision_9(tmp_path: Path) -> None:
+    config = configure(digits(), labels=40, hidden=(8, 4), epochs=4, tuned=False)
+    values = {name: value for name, value in asdict(config).items() if name not in ("source", "precision")}
+    (tmp_path / "study.json").write_text(json.dumps({"store": None, "command": "laddernet study", "runs": [values]}))
+    then = "4b5eb34aa2d909d3a9d19ee6d84214392b4a63f3199fa3a04d2cb55578853b95"  # what that revision computed
+    found = read_plan(tmp_path)
+    assert found.configs == {then: config}
+    assert found.revisions == {then: 9}

@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 FOLDER = Path(__file__).parent
 KERNELS = ("product", "update", "normalise", "combinator")
-_PATIENCE = 60  # seconds for a compiler
+_PATIENCE = 600  # seconds for a compiler: on a busy machine it must not look as if there were none
 _FUNCTIONS = (
     "product",
     "product_transposed",

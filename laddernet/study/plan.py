@@ -75,7 +75,8 @@ def shape(config: Config) -> tuple[Any, ...]:
 # --- What a study's folder keeps --------------------------------------------------------------------------------
 
 _FILE = "study.json"
-_FORMAT = 2  # 1, which the file does not name: configurations alone
+_FORMAT = 2  # 1, which the file does not name: configurations alone, of revision 9
+_FIRST_REVISION = 9
 
 
 class Plan(NamedTuple):
@@ -157,10 +158,11 @@ def read_plan(folder: Path) -> Plan:
         revisions: dict[str, int] = {}
         for run in held["runs"]:
             config = Config.from_json(run["config"] if "format" in held else run)
-            revision = run["revision"] if "format" in held else REVISION
+            revision = run["revision"] if "format" in held else _FIRST_REVISION
             if type(revision) is not int:
                 raise ValueError(f"the revision {revision!r} is not a number")
-            fingerprint = config.fingerprint if revision == REVISION else run["fingerprint"]
+            known = revision == REVISION or "format" not in held
+            fingerprint = config.fingerprint_at(revision) if known else run["fingerprint"]
             if "format" in held and (run["fingerprint"] != fingerprint or type(fingerprint) is not str):
                 raise ValueError(f"the fingerprint {run['fingerprint']!r} is not that of its configuration")
             configs[fingerprint], revisions[fingerprint] = config, revision
