@@ -760,6 +760,8 @@ def test_a_server_that_refuses_the_user_or_has_no_such_database_says_so(server: 
         "mysql://me:secret@host/study",
         "://secret",
         "postgresql://me:secret@127.0.0.1:1/study?nonsense=secret",
+        "postgresql://me:secret@h\x81\xa8/study",  # no name of a host can have these
+        f"postgresql://me:secret@{'é' * 70}/study",  # nor have a part this long
     ],
 )
 def test_an_address_that_cannot_be_right_is_refused_without_the_password(where: str) -> None:

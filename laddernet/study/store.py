@@ -516,6 +516,7 @@ def _told(name: object, advice: str) -> Iterator[None]:
     """What the database refuses inside the block becomes an `InputError` that names the store and the reason."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's own messages may quote damaged text
+    # SQLite's own messages may quote damaged text; and not every text can be the name of a host.
+    except (DBAPIError, sqlite3.Error, UnicodeError) as error:
         reason = shown_all(str(error.orig if isinstance(error, DBAPIError) else error).partition("\n")[0])
         raise InputError(f"Cannot use the store {name} ({reason}); {advice}.") from error
