@@ -329,8 +329,8 @@ def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]]
         raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
     for network in networks:
         below = columns
-        for l, layer in enumerate(zip(*encoder_arrays(network), strict=True)):
-            W, *others = *layer, *(network[f"statistics.{name}.{l}"] for name in ("mu", "sigma"))
+        for l, (W, gamma, beta) in enumerate(zip(*encoder_arrays(network), strict=True)):
+            others = (gamma, beta, *(network[f"statistics.{name}.{l}"] for name in ("mu", "sigma")))
             if W.shape[:1] != (below,) or any(W.shape[1:] != other.shape for other in others):
                 raise ValueError(f"the shapes in layer {l + 1} do not fit")
             below = W.shape[1]
