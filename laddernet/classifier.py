@@ -17,7 +17,7 @@ from laddernet import modelfile
 from laddernet.checks import flag, is_finite
 from laddernet.errors import InputError
 from laddernet.labels import encode_labels, is_missing, known_labels
-from laddernet.network import Rows, Scaling, folded, join, log_softmax, softmax
+from laddernet.network import Rows, Scaling, encoder_arrays, folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
     from laddernet.models import AnyModel
@@ -312,6 +312,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
         made._shares = about.get("shares", equal)
+        _check_shapes(scaling, made._networks, made.n_features_in_, len(made.classes_))
         made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
         # Before it was kept, only the scaling by columns had a bound.
         made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
@@ -323,6 +324,22 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
         check_is_fitted(self)
         write(Path(path), self.network_, self.classes_)
+
+
+def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]], columns: object, top: int) -> None:
+    """Refuse networks of a file that do not take its model's columns, or have not one logit for each class."""
+    shapes = {scaling.shift.shape, scaling.factor.shape}
+    if type(columns) is not int or shapes != {(columns,)}:
+        raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
+    for network in networks:
+        below = columns
+        for l, (W, gamma, beta) in enumerate(zip(*encoder_arrays(network), strict=True)):
+            others = (gamma, beta, *(network[f"statistics.{name}.{l}"] for name in ("mu", "sigma")))
+            if W.shape[:1] != (below,) or any(W.shape[1:] != other.shape for other in others):
+                raise ValueError(f"the shapes in layer {l + 1} do not fit")
+            below = W.shape[1]
+        if below != top:
+            raise ValueError(f"it has {top} classes and {below} logits")
 
 
 def _classes(values: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:

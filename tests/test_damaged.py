@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,45 @@ def test_a_model_with_a_fitting_checksum_and_other_types_is_refused(
 ) -> None:
     arrays, about = modelfile.read(model, "table")
     modelfile.write(tmp_path / "bad.safetensors", "table", arrays, {**about, name: value})
+    is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("scaling.shift", lambda array: array[:, None]),
+        ("scaling.factor", lambda array: array[:0]),
+        ("networks.0.encoder.1.W", lambda array: array[:-1]),
+        ("networks.0.encoder.1.W", lambda array: array[:, :-1]),
+    ],
+)
+@pytest.mark.parametrize("command", ["predict", "suggest", "inspect"])
+def test_a_model_with_a_fitting_checksum_and_other_shapes_is_refused(
+    model: Path, tmp_path: Path, command: str, name: str, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    arrays, about = modelfile.read(model, "table")
+    arrays[f"classifier/{name}"] = np.ascontiguousarray(change(arrays[f"classifier/{name}"]))
+    modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)
+    (tmp_path / "table.csv").write_text("size\n0.5\n1.5\n")
+    table = [] if command == "inspect" else ["table.csv"]
+    ended = laddernet(command, "bad.safetensors", *table, cwd=tmp_path)
+    is_one_sentence(ended, "is not a model as laddernet saves it")
+
+
+def test_a_model_with_a_fitting_checksum_and_other_columns_is_refused(model: Path, tmp_path: Path) -> None:
+    arrays, about = modelfile.read(model, "table")
+    about["classifier"]["n_features_in"] = {}
+    modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)
+    is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
+
+
+@pytest.mark.parametrize("seconds", [10**15, 10**30])
+def test_a_model_whose_dates_are_out_of_range_is_refused(tmp_path: Path, seconds: int) -> None:
+    frame = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=12), "y": ["cat", "dog"] * 6})
+    TableModel.fit(frame, "y", hidden=(4,), n_networks=1, max_steps=1).save(tmp_path / "model.safetensors")
+    arrays, about = modelfile.read(tmp_path / "model.safetensors", "table")
+    about["learned"]["since"]["when"] = seconds
+    modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)
     is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
 
 

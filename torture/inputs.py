@@ -489,7 +489,12 @@ def _around_a_model(seeds: Seeds, folder: Path) -> None:
 def _parsed(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
-    return header["__metadata__"], safetensors.numpy.load(content)
+    return header["__metadata__"], _loaded(content)
+
+
+def _loaded(content: bytes) -> dict[str, Any]:
+    """The arrays in the order of their names, which is not the same in every process otherwise."""
+    return dict(sorted(safetensors.numpy.load(content).items()))
 
 
 def _same_arrays(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -576,7 +581,7 @@ def checkpoint(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     if rng.random() < 0.5:
         changed_record = mutated(seeds, rng, changed_record)
     else:
-        held = safetensors.numpy.load(before[1])
+        held = _loaded(before[1])
         name = rng.choice(list(held))
         held[name] = rng.choice([held[name][..., None], held[name].astype(np.float64), held[name].reshape(-1)])
         if rng.random() < 0.3:

@@ -279,7 +279,8 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
 ) -> None:
     """Show what a model was learned from, what it does with each column, and how good it is expected to be."""
-    about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
+    with modelfile.understood(model):
+        about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
     if as_json:
         print(visible_json(json.dumps(about, indent=2, ensure_ascii=False)))
         return
