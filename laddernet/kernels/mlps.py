@@ -54,7 +54,7 @@ def _small_mlps_gradient(kept: tuple[Weights, list[list[Rows]]], d: Rows) -> tup
         d_weights = (jnp.stack([jnp.stack([jnp.sum(v * da, axis=0) for da in d_above]) for v in below]), *d_weights)
         d_biases = (jnp.stack([jnp.sum(da, axis=0) for da in d_above]), *d_biases)
         d_below = [sum((w * da for w, da in zip(row, d_above, strict=True))) for row in weight]
-        if depth > 0:  # what LReLU hands on has the sign of what it got
+        if depth > 0:  # LReLU keeps the sign of its input
             d_below = [jnp.where(v >= 0, dv, 0.1 * dv) for v, dv in zip(below, d_below, strict=True)]
         d_above = d_below
     return d_weights, d_biases, d_above
