@@ -167,7 +167,7 @@ def steps(bench: Bench) -> Rows:
     work = gflop(bench.sizes, BATCH)
     rows: Rows = {}
     for limit, models in groups:
-        for name, timing in bench.interleave(limit, models, bench.rounds(7)).items():
+        for name, timing in bench.interleave(limit, models, bench.rounds(5)).items():
             rows[name] = {"ms a step": timing.ms, "GFLOP/s": [work / s for s in timing.seconds]}
             if timing.ratio:
                 rows[name]["share of the limit"] = [1 / ratio for ratio in timing.ratio]
@@ -182,7 +182,7 @@ def precision(bench: Bench) -> Rows:
     """
     rows: Rows = {}
     for cores in (bench.both,) if bench.quick else (bench.both, bench.first):
-        for model in bench.principal:
+        for model in bench.principal if cores == bench.both else bench.principal[:1]:
             float32 = bench.step(model, cores)
             bfloat16 = bench.step(model, cores, name=f"{float32.name}, bfloat16", precision="bfloat16")
             timings = bench.interleave(float32, [bfloat16], bench.rounds(9))
@@ -217,25 +217,17 @@ def kernels(bench: Bench) -> Rows:
     names: tuple[str, ...] = bench.worker("jax", bench.both).submit(worker.call, "ours:kernels").result()
     rows: Rows = {}
     for cores in (bench.both,) if bench.quick else (bench.both, bench.first):
-        for model in bench.principal[::2]:
-            for precision in ("float32", "bfloat16"):
-                column = f"{model}, {precision}, {_cores(cores)}"
-                changes = {"precision": precision}
-                reference = bench.step(model, cores, name=column, **changes)
-                without = {
-                    f"without {off}": bench.step(
-                        model,
-                        cores,
-                        name=f"{column}, without {off}",
-                        native=",".join(name for name in names if name != off),
-                        **changes,
-                    )
-                    for off in names
-                }
-                without["without any"] = bench.step(model, cores, name=f"{column}, without any", native="0", **changes)
-                timings = bench.interleave(reference, list(without.values()), bench.rounds(5))
-                for row, subject in without.items():
-                    rows.setdefault(row, {})[column] = timings[subject.name].ratio
+        for precision in ("float32", "bfloat16"):
+            column = f"vanilla, {precision}, {_cores(cores)}"
+            reference = bench.step("vanilla", cores, name=column, precision=precision)
+            kept = {f"without {off}": ",".join(name for name in names if name != off) for off in names}
+            without = {
+                row: bench.step("vanilla", cores, name=f"{column}, {row}", native=native, precision=precision)
+                for row, native in {**kept, "without any": "0"}.items()
+            }
+            timings = bench.interleave(reference, list(without.values()), bench.rounds(5))
+            for row, subject in without.items():
+                rows.setdefault(row, {})[column] = timings[subject.name].ratio
     return rows
 
 
@@ -281,7 +273,7 @@ def models(bench: Bench) -> Rows:
     """
     known: dict[str, bool] = bench.worker("jax", bench.both).submit(worker.call, "ours:models").result()
     others = [id for id in known if id != "vanilla"][: 1 if bench.quick else None]
-    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(15))
+    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(7))
     timings[bench.vanilla.name].ratio.append(1.0)
     by_id = {id: timings[bench.step(id, bench.both).name] for id in known if id in ("vanilla", *others)}
     fastest = min(median(timing.ratio) for id, timing in by_id.items() if known[id])
@@ -562,11 +554,13 @@ def main() -> None:
     with Bench(tuple(int(n) for n in asked.sizes.split(",")), asked.quick) as bench:
         for name in chosen:
             title, how = title_and_how(SECTIONS[name])
+            started = time.monotonic()
             with Console(stderr=True).status(f"{title} …"):
                 done[name] = SECTIONS[name](bench)
+            seconds = round(time.monotonic() - started)
             show(console, title, how, done[name])
             figures = {row: {what: spread(v) for what, v in cells.items()} for row, cells in done[name].items()}
-            kept["sections"][name] = {"title": title, "how": how, "figures": figures}
+            kept["sections"][name] = {"title": title, "how": how, "seconds": seconds, "figures": figures}
     kept["targets"] = targets(done)
     if kept["targets"]:
         show_targets(console, kept["targets"])

@@ -37,8 +37,10 @@ def combine(combinator: Combinator, z_tilde: Layer, u: Layer) -> Layer:
         if name is None:
             return combinator(z_tilde, u)
         units = z_tilde.shape[1]
-        rows = [jnp.zeros((0, units), jnp.float32), *(leaf.reshape(-1, units) for leaf in leaves)]
-        return _combine(name, z_tilde, u, jnp.concatenate(rows))
+        # Parts of one vector, put together again as vectors: XLA then sees that they lie next to each other in it, and
+        # copies all of a layer's at once, also of their derivatives.
+        parameters = jnp.concatenate([jnp.zeros(0, jnp.float32), *(leaf.ravel() for leaf in leaves)])
+        return _combine(name, z_tilde, u, parameters.reshape(-1, units))
 
 
 def _are_per_unit(leaves: Sequence[Any], z_tilde: Layer, u: Layer) -> bool:
