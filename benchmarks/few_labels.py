@@ -90,7 +90,7 @@ class Method:
 
 
 def _ladder(case: Case) -> Any:
-    from laddernet.classifier import LadderClassifier
+    from laddernet.classifier.estimator import LadderClassifier
 
     return LadderClassifier(random_state=case.seed)
 
@@ -235,8 +235,8 @@ def _loaded(name: str) -> data.Parts:
 @lru_cache(1)
 def _hidden(name: str) -> tuple[int, ...]:
     """The layers that LadderClassifier has for a set, unless told otherwise."""
-    from laddernet.defaults import DEFAULTS
-    from laddernet.scaling import find_scaling
+    from laddernet.classifier.defaults import DEFAULTS
+    from laddernet.classifier.scaling import find_scaling
 
     return DEFAULTS[find_scaling(_loaded(name).x_train)[0]].hidden
 

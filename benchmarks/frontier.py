@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from products import PAPER, gflop
 
-from laddernet.settings import RECIPES
-from laddernet.training import Config, steps_per_epoch
+from laddernet.training.config import Config
+from laddernet.training.loop import steps_per_epoch
+from laddernet.training.settings import RECIPES
 
 RESULTS = Path(__file__).parent.parent / "results"
 ROWS = 60_000  # of MNIST's training set

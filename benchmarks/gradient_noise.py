@@ -16,9 +16,12 @@ from rich.console import Console
 
 from laddernet import configure, load, train, training_data
 from laddernet.data import TrainingData
-from laddernet.ladder import Ladder, draw_noise, forward
+from laddernet.network.ladder import Ladder, draw_noise, forward
 from laddernet.progress import progress_shown
-from laddernet.training import Config, keep_compiled_programs, mirrored, steps_per_epoch
+from laddernet.training.config import Config
+from laddernet.training.loop import steps_per_epoch
+from laddernet.training.programs import keep_compiled_programs
+from laddernet.training.step import mirrored
 
 Variances = dict[str, float]  # of a matrix's gradient, by the matrix's name
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from laddernet.kernels import native
 from laddernet.kernels.products import Precision
-from laddernet.ladder import Ladder, draw_noise, forward
-from laddernet.models import MODELS, find
-from laddernet.training import Trained, _statistics, initial_state, ladder_of, run_epoch
+from laddernet.network.ladder import Ladder, draw_noise, forward
+from laddernet.network.models import MODELS, find
+from laddernet.training.loop import Trained, _statistics
+from laddernet.training.step import initial_state, ladder_of, run_epoch
 
 
 def models() -> dict[str, bool]:

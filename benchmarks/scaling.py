@@ -14,7 +14,7 @@ import few_labels_r as r
 import numpy as np
 
 from laddernet import LadderClassifier
-from laddernet.scaling import find_scaling
+from laddernet.classifier.scaling import find_scaling
 
 SEEDS = (200, 201)
 LABELS = (5, 10)  # of each class

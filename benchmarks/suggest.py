@@ -15,7 +15,7 @@ import numpy as np
 
 from laddernet import LadderClassifier
 from laddernet.table.suggest import rank
-from laddernet.training import keep_compiled_programs
+from laddernet.training.programs import keep_compiled_programs
 
 SETS = ("breast-cancer", "digits", "wine", "vehicle", "segment", "satellite", "house-votes", "pima")
 DRAWS, COUNT = 5, 20

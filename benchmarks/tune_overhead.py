@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from laddernet import training
 from laddernet.data import load
 from laddernet.study.driver import drive
 from laddernet.study.executors import Event, Task
 from laddernet.study.store import Store
 from laddernet.study.worker import perform
+from laddernet.training import loop as training
 from laddernet.tune.search import Search, more, open_storage
 from laddernet.tune.space import Spaces
 
@@ -64,7 +64,7 @@ def main() -> None:
         same: dict[str, Any] = {"labels": 100, "epochs": 5, "trials": TRIALS, "draws": DRAWS, "prune": False}
         searches = [Search(rows, store, storage, Spaces().of(model), model=model, **same) for model in models]
         started = [clock() for clock in clocks]
-        with patch("laddernet.run.train", timed_train):
+        with patch("laddernet.training.run.train", timed_train):
             drive(store, {}, InThisProcess(), Path(folder), command=[], more=partial(more, store, searches), test=False)
         spent = [clock() - start for clock, start in zip(clocks, started, strict=True)]
         store.close()

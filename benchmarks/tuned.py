@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import sem
 
-from laddernet.models import MODELS
+from laddernet.network.models import MODELS
 from laddernet.study.store import Store
 
 

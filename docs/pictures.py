@@ -24,9 +24,9 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from laddernet import LadderClassifier, label_curve, plot_label_curve
-from laddernet.curve import Point, forecast, save_picture
+from laddernet.classifier.curve import Point, forecast, save_picture
 from laddernet.files import write_atomic
-from laddernet.training import keep_compiled_programs
+from laddernet.training.programs import keep_compiled_programs
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"

@@ -4,38 +4,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from laddernet.classifier import LadderClassifier as LadderClassifier
-    from laddernet.combinators import Combinator as Combinator
-    from laddernet.combinators import PerUnit as PerUnit
-    from laddernet.combinators import initially as initially
-    from laddernet.curve import label_curve as label_curve
-    from laddernet.curve import plot_label_curve as plot_label_curve
+    from laddernet.classifier.curve import label_curve as label_curve
+    from laddernet.classifier.curve import plot_label_curve as plot_label_curve
+    from laddernet.classifier.estimator import LadderClassifier as LadderClassifier
     from laddernet.data import Dataset as Dataset
     from laddernet.data import TrainingData as TrainingData
     from laddernet.data import load as load
     from laddernet.data import training_data as training_data
     from laddernet.errors import DivergedError as DivergedError
     from laddernet.errors import InputError as InputError
-    from laddernet.models import MODELS as MODELS
-    from laddernet.models import Model as Model
-    from laddernet.models import find as find
-    from laddernet.run import load_run as load_run
-    from laddernet.settings import configure as configure
-    from laddernet.training import Config as Config
-    from laddernet.training import Trained as Trained
-    from laddernet.training import train as train
+    from laddernet.network.combinators import Combinator as Combinator
+    from laddernet.network.combinators import PerUnit as PerUnit
+    from laddernet.network.combinators import initially as initially
+    from laddernet.network.models import MODELS as MODELS
+    from laddernet.network.models import Model as Model
+    from laddernet.network.models import find as find
+    from laddernet.training.config import Config as Config
+    from laddernet.training.loop import Trained as Trained
+    from laddernet.training.loop import train as train
+    from laddernet.table.model import TableModel as TableModel
+    from laddernet.training.run import load_run as load_run
+    from laddernet.training.settings import configure as configure
 
 # Loaded when they are asked for: JAX, which not every use needs, takes a second.
 _MODULES = {
-    "classifier": ["LadderClassifier"],
-    "combinators": ["Combinator", "PerUnit", "initially"],
-    "curve": ["label_curve", "plot_label_curve"],
+    "classifier.curve": ["label_curve", "plot_label_curve"],
+    "classifier.estimator": ["LadderClassifier"],
     "data": ["Dataset", "TrainingData", "load", "training_data"],
     "errors": ["DivergedError", "InputError"],
-    "models": ["MODELS", "Model", "find"],
-    "run": ["load_run"],
-    "settings": ["configure"],
-    "training": ["Config", "Trained", "train"],
+    "network.combinators": ["Combinator", "PerUnit", "initially"],
+    "network.models": ["MODELS", "Model", "find"],
+    "table.model": ["TableModel"],
+    "training.config": ["Config"],
+    "training.loop": ["Trained", "train"],
+    "training.run": ["load_run"],
+    "training.settings": ["configure"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_MODULE_OF)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from laddernet.checkpoint import named_arrays
-from laddernet.cli import main
+from laddernet.cli.main import main
 from laddernet.data import Dataset, TrainingData, load, training_data
-from laddernet.settings import configure
-from laddernet.training import Config, Trained
+from laddernet.training.checkpoint import named_arrays
+from laddernet.training.config import Config
+from laddernet.training.loop import Trained
+from laddernet.training.settings import configure
 
 # 40 labels and batches of 100 labelled rows, 1198 unlabelled rows and batches of 400: neither divides the other.
 SETTINGS: dict[str, Any] = {"labels": 40, "hidden": (8, 4), "batch_size": 400, "epochs": 4}
@@ -44,7 +45,7 @@ def held(file: Path, after: int) -> dict[str, str]:
 
 
 # A combinator in a file; the formula goes in the braces.
-MINE = """from laddernet.combinators import Linear
+MINE = """from laddernet.network.combinators import Linear
 
 
 class Mine(Linear):

@@ -13,7 +13,7 @@ import reference
 from support import digits
 
 from laddernet.machine import cores
-from laddernet.settings import configure
+from laddernet.training.settings import configure
 
 CORES = "2 cores" if cores() > 1 else "1 core"
 BENCH = Path(__file__).parent.parent / "benchmarks" / "bench.py"

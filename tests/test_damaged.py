@@ -15,10 +15,11 @@ import safetensors.numpy
 from support import Finished, laddernet, tiny_config
 from test_tune import made_up, tune
 
-from laddernet import checkpoint, modelfile
 from laddernet.errors import InputError
+from laddernet.inference import modelfile
 from laddernet.study.plan import keep_plan, read_plan
 from laddernet.table.model import TableModel
+from laddernet.training import checkpoint
 
 
 def is_one_sentence(ended: Finished, words: str) -> None:

@@ -22,16 +22,18 @@ from rich.console import Console
 from sklearn.datasets import load_iris
 from support import Finished, laddernet
 
-from laddernet import LadderClassifier, modelfile
-from laddernet.curve import Point, plot_label_curve, save_picture
+from laddernet import LadderClassifier
+from laddernet.classifier.curve import Point, plot_label_curve, save_picture
+from laddernet.classifier.labels import encode_labels
+from laddernet.cli.options import whole_number
 from laddernet.errors import InputError
 from laddernet.files import from_json, from_toml, read_small, require_regular
-from laddernet.labels import encode_labels
-from laddernet.options import visible, visible_json, whole_number
+from laddernet.inference import modelfile
 from laddernet.table.model import TableModel
 from laddernet.table.read import open_table
+from laddernet.text import visible, visible_json
+from laddernet.training.tuned import read as read_tuned
 from laddernet.tune.space import Spaces
-from laddernet.tuned import read as read_tuned
 
 LONG = "x" * 300
 CSV = "a,label\n1,x\n2,y\n3,x\n4,y\n5,x\n"
@@ -389,14 +391,14 @@ def test_an_error_of_the_system_is_not_said_to_be_of_standard_output(
     def fails(*_: Any, **__: Any) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("laddernet.commands.known", fails)
+    monkeypatch.setattr("laddernet.cli.train.known", fails)
     advice = "close other files, or raise the limit on open files (ulimit -n)"
     refused(laddernet("data", cwd=tmp_path), f"The system refused a request (Too many open files); {advice}.")
 
     def breaks(*_: Any, **__: Any) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("laddernet.commands.known", breaks)
+    monkeypatch.setattr("laddernet.cli.train.known", breaks)
     refused(laddernet("data", cwd=tmp_path), "The system refused a request (Broken pipe); ")
 
 
@@ -404,7 +406,7 @@ def test_no_memory_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fails(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 40.0 TiB")
 
-    monkeypatch.setattr("laddernet.commands.known", fails)
+    monkeypatch.setattr("laddernet.cli.train.known", fails)
     refused(laddernet("data", cwd=tmp_path), "There is not enough memory (Unable to allocate 40.0 TiB); give a ")
 
 
@@ -482,7 +484,7 @@ def test_no_escape_sequence_of_a_table_reaches_the_terminal(
     clean(done.out)
     assert done.out.count("\\x1b[31m\\u202e\\x9b1m\\x07[bold]$") >= 5
 
-    monkeypatch.setattr("laddernet.table.cli._out", Console(width=300))
+    monkeypatch.setattr("laddernet.cli.table._out", Console(width=300))
     arrays, about = modelfile.read(model, "table")
     first, *others = about["classes"]
     classes = [f"{first}{ESC}", *others]

@@ -519,7 +519,7 @@ def model_file(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
 
 def signed_model(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     """A model file with other content and a checksum that fits it."""
-    from laddernet import modelfile
+    from laddernet.inference import modelfile
 
     _around_a_model(seeds, folder)
     about, arrays = _parsed(seeds.bytes(rng.choice(["model.safetensors", "arrays.safetensors"])))
@@ -692,7 +692,7 @@ def _commands() -> dict[str, list[Any]]:
     """The options of every command, as its own parser knows them."""
     import typer
 
-    from laddernet.cli import _COMMANDS
+    from laddernet.cli.main import _COMMANDS
 
     found = {}
     for module, names in _COMMANDS.items():
@@ -866,7 +866,7 @@ def _why(ended: Ended, accepted: bool, made: Prepared, before: dict[str, bytes],
 
 def _replaced(before: dict[str, bytes], after: dict[str, bytes]) -> str | None:
     """Which saved result an accepted command has changed or lost."""
-    from laddernet.study.tables import finished_runs
+    from laddernet.report.tables import finished_runs
 
     for name in changed(before, after):
         content = before[name]

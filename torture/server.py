@@ -246,7 +246,7 @@ def _child(calls: Sequence[Call], writer: int) -> None:
 
 
 def _perform(call: Call) -> dict[str, Any]:
-    from laddernet.cli import main
+    from laddernet.cli.main import main
 
     os.chdir(call.cwd)
     stdin = os.open(call.stdin or os.devnull, os.O_RDONLY)
@@ -326,17 +326,17 @@ def _import_all() -> None:
     import sklearn.linear_model  # noqa: F401
     import typer
 
-    import laddernet.cli
-    import laddernet.commands
-    import laddernet.fitting
-    import laddernet.study.cli
-    import laddernet.study.pictures
+    import laddernet.classifier.fit
+    import laddernet.cli.main
+    import laddernet.cli.study
+    import laddernet.cli.table
+    import laddernet.cli.train
+    import laddernet.cli.tune
+    import laddernet.report.pictures
     import laddernet.study.worker
-    import laddernet.table.cli
-    import laddernet.tune.cli
 
-    laddernet.cli._docstrings = _cached(laddernet.cli._docstrings)  # type: ignore[attr-defined]
-    typer.main.get_command(laddernet.cli.app)  # parses them now
+    laddernet.cli.main._docstrings = _cached(laddernet.cli.main._docstrings)  # type: ignore[attr-defined]
+    typer.main.get_command(laddernet.cli.main.app)  # parses them now
     assert not jax._src.xla_bridge.backends_are_initialized(), "JAX has threads already; nothing can be forked"
     gc.collect()
     gc.freeze()
@@ -356,25 +356,25 @@ def _cached(function: Any) -> Any:
 
 def _put_stubs() -> None:
     """End with `Accepted` where an input has passed all checks and training would begin."""
-    import laddernet.classifier
-    import laddernet.commands
-    import laddernet.study.cli
-    import laddernet.training
-    import laddernet.tune.cli
+    import laddernet.classifier.estimator
+    import laddernet.cli.study
+    import laddernet.cli.train
+    import laddernet.cli.tune
+    import laddernet.training.loop
 
     def accept(*_: Any, **__: Any) -> Any:
         raise Accepted
 
-    laddernet.classifier.LadderClassifier.fit = accept  # type: ignore[method-assign]
-    laddernet.training.run_epoch = accept
-    laddernet.study.cli.drive = accept  # type: ignore[attr-defined]
-    laddernet.tune.cli.drive = accept  # type: ignore[attr-defined]
+    laddernet.classifier.estimator.LadderClassifier.fit = accept  # type: ignore[method-assign]
+    laddernet.training.loop.run_epoch = accept  # type: ignore[attr-defined]
+    laddernet.cli.study.drive = accept  # type: ignore[attr-defined]
+    laddernet.cli.tune.drive = accept  # type: ignore[attr-defined]
 
 
 def _train_inline() -> None:
     """Let studies and searches train in the driver's process, so that the shim counts all their system calls."""
-    import laddernet.study.cli
-    import laddernet.tune.cli
+    import laddernet.cli.study
+    import laddernet.cli.tune
     from laddernet.study import worker
 
     class Inline:
@@ -397,7 +397,7 @@ def _train_inline() -> None:
             """`close`, and whatever else a driver may ask of an executor that has nothing under way."""
             return lambda *_, **__: None
 
-    for module in (laddernet.study.cli, laddernet.tune.cli):
+    for module in (laddernet.cli.study, laddernet.cli.tune):
         module.choose_executor = lambda *_, **__: Inline()  # type: ignore[attr-defined]
 
 

@@ -8,7 +8,7 @@ cannot be treated so (a combinator that does something which is not translated, 
 import hashlib
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -18,11 +18,12 @@ import numpy as np
 from jax.extend import core
 from jaxtyping import Array, Float
 
-from laddernet.combinators import Combinator, Layer
 from laddernet.kernels import native
 
 _log = logging.getLogger(__name__)
 
+Layer = Float[Array, "rows units"]
+Combinator = Callable[[Layer, Layer], Layer]  # a pytree, whose leaves are its parameters
 Parameters = Float[Array, "parameters units"]
 Shape = tuple[int, ...]
 

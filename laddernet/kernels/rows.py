@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jaxtyping import Array, Float
 
+from laddernet.inference.network import EPSILON
 from laddernet.kernels import native
-from laddernet.network import EPSILON
 
 Rows = Float[Array, "rows units"]
 PerUnit = Float[Array, " units"]

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from laddernet.errors import InputError
-from laddernet.run import default_folder
 from laddernet.study.executors import Event, Executor, Task
 from laddernet.study.plan import shape
 from laddernet.study.store import Run, Store
-from laddernet.training import Config
+from laddernet.training.config import Config
+from laddernet.training.run import default_folder
 
 HEARTBEAT = 5.0  # seconds
 _DEATHS = 10  # of a run's process, after which the run itself is to blame

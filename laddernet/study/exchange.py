@@ -14,9 +14,9 @@ from typing import Any
 from laddernet.checks import is_finite
 from laddernet.errors import InputError
 from laddernet.files import from_json, reading, write_atomic
-from laddernet.study.page import thinned
+from laddernet.study.curves import thinned
 from laddernet.study.store import Run
-from laddernet.training import REVISION, Config
+from laddernet.training.config import REVISION, Config
 
 Json = dict[str, Any]
 

@@ -9,12 +9,12 @@ from laddernet import checks
 from laddernet.data import Dataset
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic
-from laddernet.models import MODELS
-from laddernet.settings import configure
-from laddernet.study.tables import Key
-from laddernet.training import REVISION, Config
+from laddernet.network.models import MODELS
+from laddernet.training.config import REVISION, Config
+from laddernet.training.settings import configure
 
 Labels = int | Literal["all"]
+Key = tuple[str, int]  # a model's id and a number of labels
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def preset(name: str) -> Preset:
 def plan(dataset: Dataset, what: Preset, **settings: Any) -> dict[str, Config]:
     """The configurations of all runs, by fingerprint: all seeds of a model with one number of labels together.
 
-    ``settings`` are those of :func:`laddernet.settings.configure` that hold for all.
+    ``settings`` are those of :func:`laddernet.training.settings.configure` that hold for all.
     """
     checks.integer("seeds", what.seeds, most=10_000)
     configs = [

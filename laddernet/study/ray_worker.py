@@ -17,7 +17,8 @@ from laddernet.errors import InputError
 from laddernet.files import locked
 from laddernet.study.storage import Mirror, Storage, shown, shown_all
 from laddernet.study.worker import Event, perform
-from laddernet.training import REVISION, keep_compiled_programs
+from laddernet.training.config import REVISION
+from laddernet.training.programs import keep_compiled_programs
 
 _SCRATCH = "laddernet-run-"
 

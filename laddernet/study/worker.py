@@ -30,7 +30,7 @@ def main() -> None:
     def tell(event: Event) -> None:
         print(json.dumps(event), file=events, flush=True)
 
-    from laddernet.training import keep_compiled_programs
+    from laddernet.training.programs import keep_compiled_programs
 
     keep_compiled_programs()
     while True:
@@ -50,8 +50,9 @@ def perform(
     """Train the run of a task in its folder, and say how it ended."""
     from laddernet.data import training_data
     from laddernet.errors import BusyError, DivergedError, InputError, RemovedError
-    from laddernet.run import environment, read_metrics, run
-    from laddernet.training import Config, on_device
+    from laddernet.training.config import Config
+    from laddernet.training.loop import on_device
+    from laddernet.training.run import environment, read_metrics, run
 
     folder = Path(task["folder"])
     try:

@@ -16,11 +16,11 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import StratifiedKFold
 
-from laddernet import modelfile
-from laddernet.classifier import LadderClassifier
-from laddernet.curve import doubled, error_interval, folds_possible, standard_error
+from laddernet.classifier.curve import doubled, error_interval, folds_possible, standard_error
+from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.labels import UNLABELLED, require_mark
 from laddernet.errors import InputError
-from laddernet.labels import UNLABELLED, require_mark
+from laddernet.inference import modelfile
 from laddernet.table import columns as cells
 from laddernet.table.columns import Column, Survey, numbers, rare_below, read_columns, text_of, texts, written_day
 from laddernet.table.read import Table, listed, unique_names

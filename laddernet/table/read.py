@@ -27,7 +27,7 @@ import pandas as pd
 
 from laddernet.errors import InputError
 from laddernet.files import reading, require_regular
-from laddernet.spreadsheet import unquoted
+from laddernet.text import unquoted
 
 CELLS = 1 << 19  # of a part: some 30 MB as Python's strings
 STDIN = "-"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from laddernet.errors import InputError
 from laddernet.files import whole_file, writing
-from laddernet.spreadsheet import quoted
+from laddernet.text import quoted
 
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 

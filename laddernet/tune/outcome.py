@@ -12,9 +12,9 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
+from laddernet.training.tuned import Entry
 from laddernet.tune.search import ATTRIBUTE
 from laddernet.tune.space import Range, Space
-from laddernet.tuned import Entry
 
 _STATES = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 STATES = ("complete", "pruned", "failed", "open")

@@ -27,12 +27,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from laddernet import checks
 from laddernet.data import TrainingRows
 from laddernet.errors import InputError
-from laddernet.models import find
-from laddernet.settings import configure, published, recipe_named
+from laddernet.network.models import find
 from laddernet.study.store import Store
-from laddernet.training import REVISION, Config
+from laddernet.training.config import REVISION, Config
+from laddernet.training.settings import configure, published, recipe_named
+from laddernet.training.tuned import Settings
 from laddernet.tune.space import Space, Values, as_settings, as_values
-from laddernet.tuned import Settings
 
 SAMPLERS = ("tpe", "random", "grid")
 FIRST_DRAW = 1001  # the seed of the first label draw: a study counts from 1, so that its draws are others

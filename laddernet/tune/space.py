@@ -12,8 +12,8 @@ from optuna.distributions import FloatDistribution
 
 from laddernet.errors import InputError
 from laddernet.files import from_toml, read_small
-from laddernet.models import Model, find
-from laddernet.tuned import Settings, toml_key, toml_value
+from laddernet.network.models import Model, find
+from laddernet.training.tuned import Settings, toml_key, toml_value
 
 Values = dict[str, float]  # of each hyperparameter, in its own units
 _LAMBDAS = ("lambda_0", "lambda_1", "lambda_2")

@@ -1,0 +1,1 @@
+"""`LadderClassifier`, the scikit-learn estimator."""

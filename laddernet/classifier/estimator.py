@@ -1,0 +1,376 @@
+"""LadderClassifier: the Ladder Network as a scikit-learn estimator."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+
+from laddernet.checks import flag, is_finite
+from laddernet.classifier.labels import encode_labels, is_missing, known_labels
+from laddernet.errors import InputError
+from laddernet.inference import modelfile
+from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, join, log_softmax, softmax
+
+if TYPE_CHECKING:
+    from laddernet.network.models import AnyModel
+
+_MOST_CLASS_BYTES = 1 << 30  # that the classes of a file may take in memory
+
+
+class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+    """A classifier that learns from labelled and unlabelled rows alike: a Ladder Network.
+
+    Parameters
+    ----------
+    model : a model's id (``laddernet models`` lists them), ``file.py:Class`` or a class for a combinator of your own.
+    hidden : sizes of the hidden layers, or of the only one. None: (64, 32), or (256, 128) if the columns are scaled by
+        the range of all of them (`scale`), as pixels are.
+    noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
+        None: 0.3, but less where rows lie close together, or with more than twelve labels a class (0.15 with fifty). If
+        the columns are scaled by that range: 0.2, but less at the input where rows lie close together.
+    recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
+        None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
+    eta : standard deviation of the initial weights of MLP and AMLP combinators.
+    epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
+        None: as many steps as there are rows, but 300 at least and 1000 at most, or 5000 if the columns are scaled by
+        that range.
+    batch_size : rows of a step, of unlabelled and of labelled ones each.
+    learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
+        None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
+    label_smoothing : how often, from 0 to below 1, a label is taken for one of all classes instead: labels are not
+        learned by heart. None: one over the number of classes, or 0 if the columns are scaled by that range.
+    n_networks : how many networks to train, from different initial values; the mean of their logits decides.
+        None: 4, or 1 if the columns are scaled by that range.
+    linear_share : from 0 to below 1, the share in that decision of one more network, which has no hidden layers,
+        reconstructs nothing, and so draws straight borders by the labels alone. None: 0.25, or 0, which means none, if
+        the columns are scaled by that range.
+    class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
+    early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
+        stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
+        Off, with a warning, if a class has fewer than five labels.
+    scale : how columns are brought to a common scale: "columns", "range", "none", or "auto"
+        (`laddernet.classifier.scaling`).
+    unlabeled : the value in y that marks a row without a label, besides None, NaN and NA, which always do.
+        None: only those.
+    random_state : fixes initial values, noise and order.
+    warm_start : begin at the networks of the last fit instead of at random values.
+    verbose : show progress.
+    device : "cpu", "gpu" or "tpu"; None is what JAX prefers.
+    n_jobs : how many cores to use while learning (None or −1: all that the process may use; −2: all but one). Fits
+        side by side take different cores as long as there are any.
+    precision : of the operands of matrix products while learning: "float32", or "bfloat16", which is faster for wide
+        networks where the processor has units for it.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
+    history_ : a record for each 32 steps of each network, or for fewer if columns are thousands: costs, learning
+        rate; validation error with early stopping.
+    n_steps_ : how many steps were taken, by all networks together.
+    noise_, recon_weights_ : noise and λ of each layer, as they were used.
+    network_ : what predicts: plain matrices, in which all networks lie side by side.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, truth = make_moons(400, noise=0.1, random_state=0)
+    >>> y = np.full(400, -1)
+    >>> y[:20] = truth[:20]
+    >>> classifier = LadderClassifier(label_smoothing=0, random_state=0).fit(X, y)  # 0: moons are divided cleanly
+    >>> bool(classifier.score(X, truth) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        model: "AnyModel" = "vanilla",
+        *,
+        hidden: Sequence[int] | None = None,
+        noise: float | Sequence[float] | None = None,
+        recon_weights: float | Sequence[float] | None = None,
+        eta: float = 0.1,
+        epochs: int | None = None,
+        max_steps: int | None = None,
+        batch_size: int = 100,
+        learning_rate: float = 0.02,
+        weight_decay: float | None = None,
+        label_smoothing: float | None = None,
+        n_networks: int | None = None,
+        linear_share: float | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 10,
+        scale: str = "auto",
+        unlabeled: Any = -1,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        device: str | None = None,
+        n_jobs: int | None = None,
+        precision: str = "float32",
+    ) -> None:
+        self.model = model
+        self.hidden = hidden
+        self.noise = noise
+        self.recon_weights = recon_weights
+        self.eta = eta
+        self.epochs = epochs
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.label_smoothing = label_smoothing
+        self.n_networks = n_networks
+        self.linear_share = linear_share
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.scale = scale
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.device = device
+        self.n_jobs = n_jobs
+        self.precision = precision
+
+    # --- Learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from all rows of X, and from the labels of those that have one."""
+        kept = vars(self).copy()
+        try:
+            return self._fit(X, y)
+        except BaseException:  # what was learned before is still there
+            self.__dict__.clear()
+            self.__dict__.update(kept)
+            raise
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        from laddernet.classifier.fit import learn  # and with it JAX, which prediction can do without
+
+        before = vars(self).copy() if flag("warm_start", self.warm_start) and hasattr(self, "network_") else None
+        x = self._checked(X, reset=True)
+        if y is None:
+            raise InputError("This LadderClassifier requires y to be passed, but the target y is None.")
+        self.classes_, codes = encode_labels(y, self.unlabeled)
+        if len(codes) != x.shape[0]:
+            raise InputError(f"X has {x.shape[0]} rows and y has {len(codes)}; give a label, or a mark, for each row.")
+        learned = learn(self, x, codes, before)
+        self._how, self._networks, self._shares = learned.how, learned.networks, learned.shares
+        self.history_, self.n_steps_ = learned.history, learned.steps
+        self.network_ = join([folded(arrays, learned.scaling) for arrays in learned.networks], learned.shares)
+        self.noise_, self.recon_weights_ = learned.noise, learned.recon_weights
+        return self
+
+    # --- Prediction ----------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        best = self._logits(X).argmax(axis=1)
+        classes: np.ndarray = self.classes_[best]
+        return classes
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class for each row, in the order of ``classes_``."""
+        return softmax(self._logits(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        return log_softmax(self._logits(X))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The logits; with two classes, by how much that of the second is above that of the first."""
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the labelled rows that are classified rightly; what has no label says nothing."""
+        check_consistent_length(X, y, sample_weight)
+        rows, truth = known_labels(y, self.unlabeled)
+        if not len(truth):
+            raise InputError("No row of y has a label; give some to judge by.")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        return float(accuracy_score(truth, self.predict(X)[rows], sample_weight=weights))
+
+    def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
+        """What the rows are at a layer of the clean path: 1 is the first hidden layer; None is the last hidden one."""
+        check_is_fitted(self)
+        top = len(self.network_.weights)
+        layer = top - 1 if layer is None else layer
+        if layer not in range(top + 1):
+            raise InputError(f"There is no layer {layer!r}; give 0 (the scaled input) to {top} (the logits).")
+        config = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        if layer != top - 1 and config != "default":
+            advice = f"for layer {layer} say set_output(transform='default')"
+            raise InputError(f"set_output names the columns of the last hidden layer, {top - 1}, only; {advice}.")
+        return self._layer(X, layer)
+
+    def _logits(self, X: Any) -> np.ndarray:
+        if not hasattr(self, "network_"):  # a tenth of the time that one row takes is spared
+            check_is_fitted(self)
+        return self._layer(X, len(self.network_.weights))
+
+    def _layer(self, X: Any, layer: int) -> np.ndarray:
+        x = self._checked(X, reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = self.network_.layer(x, layer)
+        if not np.isfinite(out).all():  # X is finite, so it is its size
+            far = abs(x).max()
+            raise InputError(f"X holds a value of size {far:.3g}, too large to compute with; give a smaller one.")
+        return out
+
+    def _checked(self, X: Any, *, reset: bool) -> Rows:
+        # Numbers stay as they are: a copy of all rows in another type would double the memory.
+        how: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric", "ensure_min_samples": 1}
+        if reset or type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
+            return validate_data(self, X, reset=reset, **how)
+        # The same without a search for names of columns, which takes a fifth of the time that one row takes.
+        x = check_array(X, estimator=self, input_name="X", **how)
+        if x.shape[1] != self.n_features_in_:
+            expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
+            raise InputError(f"X has {x.shape[1]} features, but {expected}.")
+        return x
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.network_.weights[-1].shape[0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float32"]  # what comes out is always that
+        return tags
+
+    # --- Files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Put all that `load` needs into one safetensors file."""
+        modelfile.write(path, "classifier", *self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The classifier that a file holds; no code from the file is run."""
+        with modelfile.understood(path):
+            return cls.from_state(*modelfile.read(path, "classifier"))
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """All that was learned: arrays, and what can be said in JSON."""
+        check_is_fitted(self)
+        scaling = self.network_.scaling
+        arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
+        for number, network in enumerate(self._networks):
+            arrays |= {f"networks.{number}.{name}": array for name, array in network.items()}
+        about = {
+            "parameters": {name: _as_json(value) for name, value in self.get_params(deep=False).items()},
+            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "n_features_in": int(self.n_features_in_),
+            "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "scaled": self._how,
+            "bound": scaling.bound,
+            "networks": len(self._networks),
+            "shares": self._shares,
+            "n_steps": self.n_steps_,
+            "noise": list(self.noise_),
+            "recon_weights": list(self.recon_weights_),
+            "history": self.history_,
+        }
+        return arrays, about
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
+        """The classifier of a :meth:`state`."""
+        parameters = {name: held["value"] for name, held in about["parameters"].items() if "value" in held}
+        parameters |= {name: dict(held["pairs"]) for name, held in about["parameters"].items() if "pairs" in held}
+        made = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
+        made.classes_ = _classes(about["classes"]["values"], np.dtype(about["classes"]["dtype"]))
+        made.n_features_in_ = about["n_features_in"]
+        if about["feature_names_in"] is not None:
+            made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
+        made.n_steps_ = about["n_steps"]
+        made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
+        made.history_ = about["history"]
+        if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+            raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
+        bound = about.get("bound")  # None before format 2
+        if bound is not None and not (is_finite(bound) and bound > 0):
+            raise InputError("The model's bound is not a number above 0; save the model anew.")
+        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], bound)
+        held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
+        if about["networks"] != len(held):
+            raise InputError(
+                f"The model says it has {about['networks']} networks and holds {len(held)}; save the model anew."
+            )
+        made._networks = [_below(arrays, f"networks.{number}.") for number in range(len(held))]
+        equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
+        made._shares = about.get("shares", equal)
+        _check_shapes(scaling, made._networks, made.n_features_in_, len(made.classes_))
+        made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
+        # Before it was kept, only the scaling by columns had a bound.
+        made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
+        return made
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write a model for ONNX runtimes: input ``X``, outputs ``label`` and ``probabilities``."""
+        from laddernet.inference.onnx import write
+
+        check_is_fitted(self)
+        write(Path(path), self.network_, self.classes_)
+
+
+def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]], columns: object, top: int) -> None:
+    """Refuse networks of a file that do not take its model's columns, or have not one logit for each class."""
+    shapes = {scaling.shift.shape, scaling.factor.shape}
+    if type(columns) is not int or shapes != {(columns,)}:
+        raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
+    for network in networks:
+        below = columns
+        for l, (W, gamma, beta) in enumerate(zip(*encoder_arrays(network), strict=True)):
+            others = (gamma, beta, *(network[f"statistics.{name}.{l}"] for name in ("mu", "sigma")))
+            if W.shape[:1] != (below,) or any(W.shape[1:] != other.shape for other in others):
+                raise ValueError(f"the shapes in layer {l + 1} do not fit")
+            below = W.shape[1]
+        if below != top:
+            raise ValueError(f"it has {top} classes and {below} logits")
+
+
+def _classes(values: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
+    """The classes of a file in their own type, unless it would take more memory than any classes do."""
+    if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
+        raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
+    return np.array(values, dtype=dtype)
+
+
+def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, by what follows it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _plain(value: Any) -> Any:
+    """The same without NumPy's types, and without pandas' NA, which says no more than None."""
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    if is_missing(value):
+        return None
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _as_json(value: Any) -> dict[str, Any]:
+    """A parameter as it is kept in a file: what JSON cannot say (a class, a generator) is not."""
+    value = value.id if hasattr(value, "combinator") else _plain(value)
+    kind = "value"
+    if isinstance(value, dict):  # whose keys JSON would turn into text
+        kind, value = "pairs", [[_plain(key), _plain(held)] for key, held in value.items()]
+    try:
+        return {kind: json.loads(json.dumps(value))}
+    except TypeError:
+        return {"shown": repr(value)}

@@ -1,0 +1,291 @@
+"""The commands ``laddernet study`` and ``laddernet report``."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from laddernet import checks
+from laddernet.cli.options import names_in, stoppable, whole_number, whole_numbers
+from laddernet.data import load
+from laddernet.errors import AbsentError, InputError
+from laddernet.files import writing
+from laddernet.machine import cores
+from laddernet.network.models import find
+from laddernet.report.status import Status, duration, estimate
+from laddernet.report.study import write_report
+from laddernet.study.driver import drive
+from laddernet.study.exchange import export_runs, read_runs
+from laddernet.study.executors import Executor, LocalExecutor
+from laddernet.study.plan import PRESETS, Preset, extend_plan, keep_plan, plan, preset, read_plan
+from laddernet.study.ray_executor import RayExecutor
+from laddernet.study.store import Store, has_no_password, without_passwords
+from laddernet.text import say, show
+from laddernet.training.config import Config
+from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, precision_notice, recipe_named
+from laddernet.training.tuned import choice
+
+_out = Console()
+_err = Console(stderr=True)
+
+_STORE = "Where runs are recorded: a file, or a postgresql:// address that several drivers share. [default: in --out]"
+_STORAGE = "With ray: a folder that all nodes share or an fsspec address, for the runs' files. [default: --out]"
+
+
+def study(
+    what: Annotated[
+        str, typer.Argument(help=f"A preset ({', '.join(PRESETS)}), or 'status', 'export' or 'import'.")
+    ] = "demo",
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Of 'export': a study's folder and a file; of 'import': the reverse.")
+    ] = None,
+    models: Annotated[str | None, typer.Option(help="Models, as in vanilla,linear,my.py:Mine. [default: all]")] = None,
+    labels: Annotated[str | None, typer.Option(help="Numbers of labels, as in 100,1000,all.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, from 1 on.")] = None,
+    recipe: Annotated[str | None, typer.Option(help=RECIPE)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows.")] = None,
+    data_name: Annotated[str | None, typer.Option("--data", help="Data set: digits or mnist.")] = None,
+    hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
+    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
+    copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
+    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
+    validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
+    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="The study's folder. [default: study-PRESET]")
+    ] = None,
+    store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time, sharing the cores. [default: one a core]")] = None,
+    executor_name: Annotated[str, typer.Option("--executor", help="Who trains: local, or ray, a cluster.")] = "local",
+    address: Annotated[str | None, typer.Option(help="With ray: the cluster, as host:port. [default: found]")] = None,
+    cpus_per_run: Annotated[int | None, typer.Option(help="With ray: the cores of a run. [default: 1]")] = None,
+    gpus_per_run: Annotated[float | None, typer.Option(help="With ray: GPUs of a run, 0.25 say. [default: 0]")] = None,
+    storage: Annotated[str | None, typer.Option(help=_STORAGE)] = None,
+    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
+) -> None:
+    """Train every model with every number of labels and many seeds, and print the table.
+
+    The same command again runs only what is missing. `laddernet study status --out DIR` shows its progress from another
+    terminal. `laddernet study export DIR FILE` writes all finished runs to one text file, and `laddernet study import
+    FILE DIR` adds them to a study elsewhere, which then goes on from there.
+    """
+    command = ["laddernet", *sys.argv[1:]]
+    if what in ("export", "import"):
+        if paths is None or len(paths) != 2 or out_folder is not None:
+            needed = "a study's folder and a file" if what == "export" else "a file and a study's folder"
+            raise InputError(f"laddernet study {what} takes {needed}.")
+        act = _export if what == "export" else _import
+        act(paths[0], paths[1], store_name)
+        return
+    if paths:
+        raise InputError(f"laddernet study {what} takes no {str(paths[0])!r}; name the study's folder with --out.")
+    if what == "status":
+        _show_status(out_folder, store_name)
+        return
+    checks.number("--checkpoint-every", checkpoint_every)
+    asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
+    folder = out_folder or Path(f"study-{what}")
+    dataset = load(asked.data)
+    sizes = None if hidden is None else whole_numbers("hidden", hidden)
+    configs = plan(
+        dataset,
+        asked,
+        hidden=sizes,
+        batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
+        copies=copies,
+        precision=precision,
+        validation=validation,
+        tuned=choice(tuned),
+    )
+
+    if notice := precision_notice(precision):
+        say(notice)
+    executor = choose_executor(
+        executor_name, folder, jobs, address, cpus_per_run, gpus_per_run, storage, dry_run=dry_run
+    )
+    shown_store = store_name or str(folder / "study.db")
+    if dry_run:
+        try:
+            with closing(Store.open(shown_store, create=False)) as held:
+                status = Status.of(held, configs)
+        except AbsentError:
+            status = Status(configs, [])
+    else:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        store = Store.open(shown_store)
+        if retry_failed:
+            store.retry_failed(list(configs))
+        status = Status.of(store, configs)
+    first = next(iter(configs.values()))
+    network = (dataset.n_features, *first.hidden, dataset.n_classes)
+    cores_each = cpus_per_run or 1 if executor_name == "ray" else cores() / executor.slots
+    seconds = estimate(status, network, len(dataset.x_train), executor.slots, cores_each)
+    _say_plan(asked, status, seconds, executor.slots, folder)
+    if dry_run:
+        executor.close()
+        return
+
+    public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
+    hidden_command = without_passwords(command, store_name)
+    left = keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
+    if replaced := sum(run.status == "done" for run in store.runs(left)):
+        why = "their cells are now computed with other settings, data or code"
+        say(f"{replaced} finished runs leave the table: {why}; they stay in {store.name}.")
+    stopped = f"Stopped; {folder} keeps what is done and the checkpoints. To go on: {shlex.join(hidden_command)}"
+    with stoppable(stopped), _shown(lambda: Status.of(store, configs).shown(slots=executor.slots)) as on_change:
+        drive(
+            store,
+            configs,
+            executor,
+            folder,
+            command=hidden_command,
+            checkpoint_every=checkpoint_every,
+            on_change=on_change,
+        )
+    failed = write_report(folder, store, _out, html=True)
+    store.close()
+    if failed:
+        raise typer.Exit(1)
+
+
+def report(
+    folder: Annotated[Path, typer.Option("--out", help="The study's folder.")],
+    store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
+    html: Annotated[bool, typer.Option("--html", help="Write the page report.html too.")] = False,
+) -> None:
+    """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX, and as a page."""
+    with closing(_open(folder, store_name)) as store:
+        write_report(folder, store, _out, html=html)
+
+
+def choose_executor(
+    name: str,
+    folder: Path,
+    jobs: int | None,
+    address: str | None = None,
+    cpus: int | None = None,
+    gpus: float | None = None,
+    storage: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> Executor:
+    """The executor of this name, for a study in ``folder``; if it is Ray, connected to the cluster."""
+    if jobs is not None:
+        checks.integer("--jobs", jobs, most=10_000)
+    if name == "ray":
+        cpus = 1 if cpus is None else cpus
+        return RayExecutor(folder, address, jobs=jobs, cpus=cpus, gpus=gpus or 0, storage=storage, dry_run=dry_run)
+    if name != "local":
+        raise InputError(f"There is no executor {name!r}; give local or ray.")
+    asked = {"address": address, "cpus-per-run": cpus, "gpus-per-run": gpus, "storage": storage}
+    for option, value in asked.items():
+        if value is not None:
+            raise InputError(f"--{option} is for Ray; give --executor ray with it.")
+    return LocalExecutor(jobs or cores(), folder / "workers.log")
+
+
+def _asked(
+    what: Preset,
+    models: str | None,
+    labels: str | None,
+    seeds: int | None,
+    recipe: str | None,
+    epochs: int | None,
+    data: str | None,
+) -> Preset:
+    if models is not None:  # as CSV: a file's name may have a comma, within quotes
+        what = replace(what, models=tuple(find(name).id for name in names_in(models) or [models]))
+    if recipe is not None:
+        what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
+    if labels is not None:
+        counts: list[int | Literal["all"]] = [
+            "all" if part.strip() == "all" else whole_number("labels", part) for part in labels.split(",")
+        ]
+        what = replace(what, labels=tuple(counts))
+    if data is not None:
+        what = replace(what, data=data)
+    return replace(
+        what,
+        seeds=what.seeds if seeds is None else seeds,
+        epochs=what.epochs if epochs is None else epochs,
+    )
+
+
+def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder: Path) -> None:
+    runs, done, failures = len(status.configs), status.count("done"), status.count("failed")
+    counts = ", ".join(map(str, asked.labels))
+    show(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
+    failed = f", {failures} failed" if failures else ""
+    left = "nothing left to run"
+    if done + failures < runs:
+        left = f"about {duration(seconds)} for the rest, {slots} at a time"
+    print(f"{done} done{failed}; {left}", flush=True)
+
+
+def _open(folder: Path, store_name: str | None) -> Store:
+    named = read_plan(folder).store
+    return Store.open(store_name or named or folder / "study.db", create=False)
+
+
+def _show_status(folder: Path | None, store_name: str | None) -> None:
+    if folder is None:
+        raise InputError("--out is missing; name the study's folder.")
+    with closing(_open(folder, store_name)) as store:
+        held = read_plan(folder)
+        _out.print(Status.of(store, held.configs, held.revisions).shown())
+
+
+def _export(folder: Path, file: Path, store_name: str | None) -> None:
+    plan = read_plan(folder)
+    with closing(_open(folder, store_name)) as store:
+        runs = Status.of(store, plan.configs, history=True).runs
+    finished = [run for run in runs if run.status == "done"]
+    count = export_runs(file, finished, plan.revisions)
+    show(f"{len(finished)} finished runs of {folder}; {file} holds {count} runs.")
+
+
+def _import(file: Path, folder: Path, store_name: str | None) -> None:
+    found, refused = read_runs(file)
+    for sentence in refused:
+        say(sentence)
+    if found:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        configs = {fingerprint: Config.from_json(run["config"]) for fingerprint, run in found.items()}
+        command = shlex.join(["laddernet", "study", "import", str(file), str(folder)])
+        public = store_name if store_name and has_no_password(store_name) else None
+        left_out = extend_plan(folder, configs, store=public, command=command)
+        with closing(Store.open(store_name or read_plan(folder).store or folder / "study.db")) as store:
+            new = store.add_finished(found)
+        show(f"{file} holds {_runs(len(found))}; {_runs(len(new))} {'is' if len(new) == 1 else 'are'} new in {folder}.")
+        if left_out:
+            advice = "the command of a study that uses those settings puts them into its table"
+            say(f"{_runs(len(left_out))} have other settings than the cells of this study's table; {advice}.")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+@contextmanager
+def _shown(view: Callable[[], RenderableType]) -> Iterator[Callable[[], None]]:
+    """A live view on a terminal, nothing elsewhere; what is yielded is to be called when something has changed."""
+    if not _err.is_terminal:
+        yield lambda: None
+        return
+    with Live(console=_err, refresh_per_second=2, transient=True) as live:
+        yield lambda: live.update(view())

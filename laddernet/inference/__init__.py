@@ -1,0 +1,1 @@
+"""A trained network as NumPy matrices, and its files. No JAX."""

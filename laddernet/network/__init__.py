@@ -1,0 +1,1 @@
+"""What is computed: the paper's equations, as plain JAX."""

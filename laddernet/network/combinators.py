@@ -1,0 +1,244 @@
+"""The combinator g(z̃, u): how a decoder unit joins what it hears from the side with what it hears from above.
+
+A combinator is one small Equinox module, made for a layer of ``units`` units and called with two arrays of shape
+``(rows, units)``; each unit has parameters of its own. To add one, subclass :class:`Combinator`:
+
+>>> class Gate(Combinator):
+...     w: PerUnit = initially(0.0)
+...
+...     def __call__(self, z_tilde, u):
+...         gate = jax.nn.sigmoid(self.w)
+...         return gate * z_tilde + (1 - gate) * u
+>>> gate = Gate(3, key=jax.random.key(0), eta=0.1)
+>>> print(gate(jnp.ones((1, 3)), jnp.zeros((1, 3))))
+[[0.5 0.5 0.5]]
+
+The class can then stand wherever a model's id can.
+"""
+
+import dataclasses
+from abc import abstractmethod
+from itertools import accumulate, pairwise
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+
+from laddernet.kernels.mlps import small_mlps
+from laddernet.kernels.noise import normal
+from laddernet.network import sources
+
+PerUnit = Float[Array, " units"]
+Layer = Float[Array, "rows units"]
+
+
+def initially(value: float) -> Any:
+    """A parameter for each unit that starts at ``value``: ``w: PerUnit = initially(1.0)``."""
+    return eqx.field(metadata={"initially": value})
+
+
+class Combinator(eqx.Module):
+    """A function of (z̃, u), applied to every unit on its own. Subclass it to add one."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        sources.record(cls)
+
+    def __init__(self, units: int, *, key: PRNGKeyArray, eta: Float[ArrayLike, ""]) -> None:
+        """Give every parameter declared by :func:`initially` its value.
+
+        Override it to draw parameters from ``key``; ``eta`` is the standard deviation asked for.
+        """
+        for parameter in dataclasses.fields(self):
+            setattr(self, parameter.name, jnp.full(units, parameter.metadata["initially"], float))
+
+    @abstractmethod
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        """Return ẑ."""
+
+
+class Vanilla(Combinator):
+    """b0 + w0z⊙z̃ + w0u⊙u + w0zu⊙z̃⊙u + wσ⊙sigmoid(b1 + w1z⊙z̃ + w1u⊙u + w1zu⊙z̃⊙u).
+
+    It starts as z̃ + sigmoid(z̃): a stack of decoupled denoising autoencoders.
+    """
+
+    b0: PerUnit = initially(0.0)
+    w0z: PerUnit = initially(1.0)
+    w0u: PerUnit = initially(0.0)
+    w0zu: PerUnit = initially(0.0)
+    wsigma: PerUnit = initially(1.0)
+    b1: PerUnit = initially(0.0)
+    w1z: PerUnit = initially(1.0)
+    w1u: PerUnit = initially(0.0)
+    w1zu: PerUnit = initially(0.0)
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        zu = z_tilde * u
+        gate = jax.nn.sigmoid(self.b1 + self.w1z * z_tilde + self.w1u * u + self.w1zu * zu)
+        return self.b0 + self.w0z * z_tilde + self.w0u * u + self.w0zu * zu + self.wsigma * gate
+
+
+class RandInit(Vanilla):
+    """Vanilla, every parameter drawn from N(0, 0.2²)."""
+
+    def __init__(self, units: int, *, key: PRNGKeyArray, eta: Float[ArrayLike, ""]) -> None:
+        drawn = 0.2 * normal(key, (9, units))
+        self.b0, self.w0z, self.w0u, self.w0zu, self.wsigma, self.b1, self.w1z, self.w1u, self.w1zu = drawn
+
+
+class RevInit(Vanilla):
+    """Vanilla with the initial values of z̃ and u exchanged: it starts as u + sigmoid(u)."""
+
+    w0z: PerUnit = initially(0.0)
+    w0u: PerUnit = initially(1.0)
+    w1z: PerUnit = initially(0.0)
+    w1u: PerUnit = initially(1.0)
+
+
+class NoLateral(Combinator):
+    """b0 + w0u⊙u + wσ⊙sigmoid(b1 + w1u⊙u): vanilla without every term of z̃.
+
+    Vanilla's zeros for w0u and w1u would make every ẑ a constant and every gradient of the decoder zero, so that
+    it never learned; with nothing beside u to start from, both are one, as in RevInit.
+    """
+
+    b0: PerUnit = initially(0.0)
+    w0u: PerUnit = initially(1.0)
+    wsigma: PerUnit = initially(1.0)
+    b1: PerUnit = initially(0.0)
+    w1u: PerUnit = initially(1.0)
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        return self.b0 + self.w0u * u + self.wsigma * jax.nn.sigmoid(self.b1 + self.w1u * u)
+
+
+class NoSig(Combinator):
+    """b0 + w0z⊙z̃ + w0u⊙u + w0zu⊙z̃⊙u: vanilla without the sigmoid path."""
+
+    b0: PerUnit = initially(0.0)
+    w0z: PerUnit = initially(1.0)
+    w0u: PerUnit = initially(0.0)
+    w0zu: PerUnit = initially(0.0)
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        return self.b0 + self.w0z * z_tilde + self.w0u * u + self.w0zu * (z_tilde * u)
+
+
+class NoMult(Combinator):
+    """b0 + w0z⊙z̃ + w0u⊙u + wσ⊙sigmoid(b1 + w1z⊙z̃ + w1u⊙u): vanilla without the products z̃⊙u."""
+
+    b0: PerUnit = initially(0.0)
+    w0z: PerUnit = initially(1.0)
+    w0u: PerUnit = initially(0.0)
+    wsigma: PerUnit = initially(1.0)
+    b1: PerUnit = initially(0.0)
+    w1z: PerUnit = initially(1.0)
+    w1u: PerUnit = initially(0.0)
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        gate = jax.nn.sigmoid(self.b1 + self.w1z * z_tilde + self.w1u * u)
+        return self.b0 + self.w0z * z_tilde + self.w0u * u + self.wsigma * gate
+
+
+class Linear(Combinator):
+    """b + wu⊙u + wz⊙z̃."""
+
+    b: PerUnit = initially(0.0)
+    wu: PerUnit = initially(0.0)
+    wz: PerUnit = initially(1.0)
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        return self.b + self.wu * u + self.wz * z_tilde
+
+
+class Gaussian(Combinator):
+    """ν(u)⊙z̃ + (1−ν(u))⊙μ(u): the best guess if z and its noise are Gaussian.
+
+    μ(u) = w1⊙sigmoid(w2⊙u + w3) + w4⊙u + w5 and ν(u) = w6⊙sigmoid(w7⊙u + w8) + w9⊙u + w10.
+    """
+
+    w1: PerUnit = initially(0.0)
+    w2: PerUnit = initially(1.0)
+    w3: PerUnit = initially(0.0)
+    w4: PerUnit = initially(0.0)
+    w5: PerUnit = initially(0.0)
+    w6: PerUnit = initially(0.0)
+    w7: PerUnit = initially(1.0)
+    w8: PerUnit = initially(0.0)
+    w9: PerUnit = initially(0.0)
+    w10: PerUnit = initially(0.0)
+
+    def nu(self, u: Layer) -> Layer:
+        """How far the noisy value is to be believed; nothing keeps it between 0 and 1."""
+        return self.w6 * jax.nn.sigmoid(self.w7 * u + self.w8) + self.w9 * u + self.w10
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        mu = self.w1 * jax.nn.sigmoid(self.w2 * u + self.w3) + self.w4 * u + self.w5
+        nu = self.nu(u)
+        return nu * z_tilde + (1 - nu) * mu
+
+
+class GatedGauss(Combinator):
+    """Gaussian with ν(u) = sigmoid(w6⊙u + w7), a proper weight between 0 and 1.
+
+    As in Gaussian, what multiplies u inside a sigmoid starts at one (here w2 and w6) and all else at zero.
+    """
+
+    w1: PerUnit = initially(0.0)
+    w2: PerUnit = initially(1.0)
+    w3: PerUnit = initially(0.0)
+    w4: PerUnit = initially(0.0)
+    w5: PerUnit = initially(0.0)
+    w6: PerUnit = initially(1.0)
+    w7: PerUnit = initially(0.0)
+
+    def nu(self, u: Layer) -> Layer:
+        """How far the noisy value is to be believed: 0 < ν < 1."""
+        return jax.nn.sigmoid(self.w6 * u + self.w7)
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        mu = self.w1 * jax.nn.sigmoid(self.w2 * u + self.w3) + self.w4 * u + self.w5
+        nu = self.nu(u)
+        return nu * z_tilde + (1 - nu) * mu
+
+
+class MLP(Combinator):
+    """A small MLP of [u, z̃] for every unit, LReLU between its layers; weights ~ N(0, η²), biases zero."""
+
+    weights: tuple[Float[Array, "inputs outputs units"], ...]
+    biases: tuple[Float[Array, "outputs units"], ...]
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        key: PRNGKeyArray,
+        eta: Float[ArrayLike, ""],
+        hidden: tuple[int, ...],
+        inputs: int = 2,
+    ) -> None:
+        shapes = list(pairwise((inputs, *hidden, 1)))
+        ends = list(accumulate(a * b for a, b in shapes))
+        drawn = jnp.split(jnp.asarray(eta) * normal(key, (ends[-1], units)), ends[:-1])
+        self.weights = tuple(rows.reshape(*shape, units) for rows, shape in zip(drawn, shapes, strict=True))
+        self.biases = tuple(jnp.zeros((outputs, units)) for _, outputs in shapes)
+
+    def inputs(self, z_tilde: Layer, u: Layer) -> list[Layer]:
+        """What the MLP of a unit is shown."""
+        return [u, z_tilde]
+
+    def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
+        return small_mlps(self.weights, self.biases, self.inputs(z_tilde, u))
+
+
+class AMLP(MLP):
+    """The augmented MLP: as MLP, of [u, z̃, u⊙z̃]."""
+
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(units, inputs=3, **kwargs)
+
+    def inputs(self, z_tilde: Layer, u: Layer) -> list[Layer]:
+        return [u, z_tilde, u * z_tilde]

@@ -1,0 +1,214 @@
+"""What a trained network has learned, made ready to be looked at: its combinators, and what denoising does.
+
+Pure functions of a network; what they return are plain values, so that a page can hold them as they are.
+"""
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from numpy.typing import NDArray
+
+from laddernet.network.combinators import Combinator
+from laddernet.network.ladder import Ladder, decode, draw_noise, encode
+
+Rows = NDArray[np.floating]
+
+# The pictures are small and made once: to compile them takes longer than to compute them.
+_quick = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+# --- Combinators ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Surface:
+    """ẑ = g(z̃, u) of one unit, or of the mean over all units of a layer."""
+
+    layer: int
+    name: str
+    axis: list[float]  # the values of z̃ and of u
+    z_hat: list[list[float]]  # a row for each u, a column for each z̃
+
+
+def combinator_surfaces(
+    ladder: Ladder, layers: Sequence[int] | None = None, *, points: int = 21, limit: float = 4.0
+) -> list[Surface]:
+    """The surfaces of each layer's mean, typical and most unusual unit, for z̃ and u from −limit to limit.
+
+    The typical unit's surface is the one nearest to the median over the units at every point; the most unusual
+    unit's is farthest from it. A network without a decoder has no combinators, and so no surfaces.
+
+    >>> from laddernet.network.models import find
+    >>> ladder = Ladder(find("linear"), (4, 3, 2), key=jax.random.key(0))
+    >>> surface = combinator_surfaces(ladder, [0], points=3)[0]
+    >>> surface.name, surface.axis, surface.z_hat[0]
+    ('mean of 4 units', [-4.0, 0.0, 4.0], [-4.0, 0.0, 4.0])
+    """
+    if not ladder.decoder:
+        return []
+    layers = range(len(ladder.decoder)) if layers is None else layers
+    combinators = tuple(ladder.decoder[l].combinator for l in layers)
+    axis = np.linspace(-limit, limit, points)
+    u, z_tilde = (grid.reshape(-1, 1).astype(np.float32) for grid in np.meshgrid(axis, axis, indexing="ij"))
+    grids = tuple(tuple(np.repeat(values, ladder.sizes[l], axis=1) for values in (z_tilde, u)) for l in layers)
+    found: list[Surface] = []
+    for l, z_hat in zip(layers, _combine(combinators, grids), strict=True):
+        values = np.nan_to_num(np.asarray(z_hat, np.float64))
+        far = np.linalg.norm(values - np.median(values, axis=1, keepdims=True), axis=0)
+        units = values.shape[1]
+        typical, unusual = int(np.argmin(far)), int(np.argmax(far))
+        shown = {
+            f"mean of {units} units": values.mean(axis=1),
+            f"unit {typical}, the most typical": values[:, typical],
+            f"unit {unusual}, the most unusual": values[:, unusual],
+        }
+        for name, surface in shown.items():
+            found.append(Surface(l, name, _rounded(axis), _rounded(surface.reshape(points, points))))
+    return found
+
+
+@_quick
+def _combine(combinators: Sequence[Combinator], grids: Sequence[tuple[Array, Array]]) -> list[Array]:
+    return [g(z_tilde, u) for g, (z_tilde, u) in zip(combinators, grids, strict=True)]
+
+
+def _rounded(values: Rows) -> list[Any]:
+    """Nested lists, to about a thousandth of the largest value: finer than can be seen.
+
+    >>> _rounded(np.array([[12.3456, -0.123456], [0, 0.001]]))
+    [[12.35, -0.12], [0.0, 0.0]]
+    """
+    largest = float(np.abs(values).max())
+    decimals = 3 - math.floor(math.log10(largest) + 1e-9) if largest > 0 else 0
+    rounded: list[Any] = (values.round(decimals) + 0.0).tolist()  # + 0.0: no −0
+    return rounded
+
+
+# --- Denoising --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Denoised:
+    """One layer's rows three times, as PNG data URIs: pictures side by side, or a line of units for each row.
+
+    The errors are mean squares over all rows, of what the noise did and of what was left after denoising.
+    """
+
+    layer: int
+    images: bool  # whether the rows are images, in grey, or values of units from −3 to 3, in colour
+    clean: str
+    noisy: str
+    reconstructed: str
+    noisy_error: float
+    reconstructed_error: float
+    counted: bool  # whether the model's cost asks this layer to be reconstructed
+
+
+def denoising(
+    ladder: Ladder,
+    x: Float[np.ndarray, "rows features"],
+    noise_std: Sequence[float],
+    *,
+    key: PRNGKeyArray,
+    image_shape: tuple[int, int] | None = None,
+    shown: int = 10,
+    units: int = 40,
+) -> list[Denoised]:
+    """What each layer of the decoder makes of the noise; of the rows, the first ``shown`` are pictured.
+
+    All rows go up together, for they are normalised together: give a hundred or more. ẑ is normalised as the clean
+    rows were, which is how the cost sees it. A layer of many units is pictured by ``units`` of them, evenly spread.
+
+    >>> from laddernet.network.models import find
+    >>> ladder = Ladder(find("vanilla"), (4, 3, 2), key=jax.random.key(0))
+    >>> layers = denoising(ladder, np.ones((5, 4), np.float32), [0.3] * 3, key=jax.random.key(1), image_shape=(2, 2))
+    >>> [(layer.layer, layer.images, layer.clean[:22]) for layer in layers][:2]
+    [(0, True, 'data:image/png;base64,'), (1, False, 'data:image/png;base64,')]
+    """
+    if not ladder.decoder:
+        return []
+    layers = _denoise(ladder, jnp.asarray(x), jnp.asarray(noise_std, jnp.float32), key)
+    found = []
+    for l, values in enumerate(layers):
+        clean, noisy, reconstructed = (np.nan_to_num(np.asarray(value, np.float64)) for value in values)
+        shape = image_shape if l == 0 else None
+        kept = np.unique(np.linspace(0, clean.shape[1] - 1, min(units, clean.shape[1])).round().astype(int))
+
+        def picture(rows: Rows, kept: NDArray[np.intp] = kept, shape: tuple[int, int] | None = shape) -> str:
+            return _heat(rows[:shown, kept]) if shape is None else _side_by_side(rows[:shown], shape)
+
+        found.append(
+            Denoised(
+                layer=l,
+                images=shape is not None,
+                clean=picture(clean),
+                noisy=picture(noisy),
+                reconstructed=picture(reconstructed),
+                noisy_error=_mean_square(noisy - clean),
+                reconstructed_error=_mean_square(reconstructed - clean),
+                counted=l == 0 or ladder.model.reconstruction == "everywhere",
+            )
+        )
+    return found
+
+
+@_quick
+def _denoise(ladder: Ladder, x: Array, noise_std: Array, key: PRNGKeyArray) -> list[tuple[Array, Array, Array]]:
+    """z, z̃ and ẑ of every layer."""
+    noise = draw_noise(ladder.model, ladder.sizes, len(x), key=key)
+    clean, noisy = encode(ladder.encoder, [(x, None), (x, noise)], noise_std)
+    _, z_hat = decode(ladder.decoder, noisy.z, noisy.y)
+    return [
+        (z, z_tilde, (z_hat_l - mu) / sigma)
+        for z, z_tilde, z_hat_l, mu, sigma in zip(clean.z, noisy.z, z_hat, clean.mu, clean.sigma, strict=True)
+    ]
+
+
+def _mean_square(values: Rows) -> float:
+    return float(f"{np.mean(values**2):.4g}")
+
+
+# --- PNG --------------------------------------------------------------------------------------------------------
+
+
+def _side_by_side(rows: Rows, shape: tuple[int, int]) -> str:
+    """Images in grey, 0 white and 1 black as ink on paper, with a white line between two."""
+    images = np.pad(rows.reshape(-1, *shape), ((0, 0), (0, 0), (0, 1)))
+    strip = np.concatenate(list(images), axis=1)[:, :-1]
+    return png((255 * (1 - strip.clip(0, 1))).round().astype(np.uint8))
+
+
+def _heat(rows: Rows) -> str:
+    """A pixel for each value, from blue (−3 or less) through white to orange (3 or more)."""
+    return png(((rows.clip(-3, 3) + 3) / 6 * 62).round().astype(np.uint8), _blue_to_orange(63))
+
+
+def _blue_to_orange(colours: int) -> NDArray[np.uint8]:
+    """Colours that the colour-blind can tell apart."""
+    ends = np.array([[0x0B, 0x55, 0x9F], [0xF7, 0xF7, 0xF7], [0xB3, 0x58, 0x06]])
+    places = np.linspace(0, 2, colours)
+    return np.stack([np.interp(places, (0, 1, 2), end) for end in ends.T], axis=1).astype(np.uint8)
+
+
+def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> str:
+    """An image as a data URI: grey, or indices into a palette of red, green and blue."""
+    height, width = pixels.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if palette is None else 3, 0, 0, 0)
+    scanlines = np.pad(pixels, ((0, 0), (1, 0))).tobytes()  # each begins with its filter: none
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(scanlines, 9)), (b"IEND", b"")]
+    if palette is not None:
+        chunks.insert(1, (b"PLTE", palette.tobytes()))
+    data = b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in chunks
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + data).decode()

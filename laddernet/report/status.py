@@ -1,0 +1,170 @@
+"""How far a study is, from its store alone: for the driver's own terminal and for any other."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from laddernet.checks import is_finite
+from laddernet.machine import cores
+from laddernet.report.tables import Result, Table, tabulate
+from laddernet.study.plan import cell, shape
+from laddernet.study.store import Run, Store
+from laddernet.text import visible
+from laddernet.training.config import REVISION, Config
+
+
+@dataclass(frozen=True)
+class Status:
+    """The runs of a study as its store knows them."""
+
+    configs: Mapping[str, Config]
+    runs: list[Run]
+    revisions: Mapping[str, int] = field(default_factory=dict)  # of the training program, where it is not this one
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        configs: Mapping[str, Config],
+        revisions: Mapping[str, int] | None = None,
+        *,
+        history: bool = False,
+    ) -> "Status":
+        """Read the runs, and check what is computed with: a store may be damaged."""
+        runs = store.runs(list(configs), history=history)
+        for run in runs:
+            if run.status == "done" and not is_finite((run.result or {}).get("test_error")):
+                raise store.damaged(run, "result")
+            if not all(isinstance(record.get("epoch"), int) for record in run.history or ()):
+                raise store.damaged(run, "history")
+        return cls(configs, runs, revisions or {})
+
+    def remarks(self) -> tuple[str, ...]:
+        """A sentence for each other revision of the training program that runs are of."""
+        found = Counter(self.revisions.get(fingerprint, REVISION) for fingerprint in self.configs)
+        return tuple(
+            f"{found[revision]} of {len(self.configs)} runs are of revision {revision} of the training program, which "
+            f"may compute other values than this version's revision {REVISION}."
+            for revision in sorted(found)
+            if revision != REVISION
+        )
+
+    def count(self, status: str) -> int:
+        """How many runs are in this state; those that the store has not heard of are waiting."""
+        if status == "waiting":
+            return len(self.configs) - sum(run.status != "waiting" for run in self.runs)
+        return sum(run.status == status for run in self.runs)
+
+    def table(self) -> Table:
+        """The table of what is done."""
+        configs = list(self.configs.values())
+        wanted = {key: len(list(group)) for key, group in groupby(sorted(map(cell, configs)))}
+        failed = {key: 0 for key in wanted}
+        results = []
+        for run in self.runs:
+            config = self.configs[run.fingerprint]
+            if run.status == "failed":
+                failed[cell(config)] += 1
+            elif run.status == "done" and run.result:
+                results.append(Result(config.model, config.labels, config.seed, run.result["test_error"]))
+        table = tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
+        return replace(table, remarks=self.remarks())
+
+    def seconds_left(self, slots: int = 0) -> float | None:
+        """How long the rest will take, by how long runs took or will take at their speed; None if nothing tells."""
+        running = [run for run in self.runs if run.status == "running"]
+        took = [
+            run.finished - run.started for run in self.runs if run.status == "done" and run.started and run.finished
+        ]
+        took = took or [(time.time() - run.started) / _share(run) for run in running if run.started and _share(run)]
+        if not took:
+            return None
+        mean = np.mean(took)
+        left = self.count("waiting") + sum(1 - _share(run) for run in running)
+        return float(mean * left / max(slots or len(running), 1))
+
+    def shown(self, *, slots: int = 0) -> RenderableType:
+        """For a terminal, not wider than 80 columns."""
+        left = self.seconds_left(slots)
+        counts = [f"{self.count(status)} {status}" for status in ("done", "running", "waiting", "failed")]
+        head = f"{len(self.configs)} runs: {', '.join(counts)}" + (f"; about {duration(left)} left" if left else "")
+        parts: list[RenderableType] = [Text(head, style="bold")]
+        grid = RichTable.grid(padding=(0, 2))
+        for run in self.runs:
+            if run.status == "running":
+                config, progress = self.configs[run.fingerprint], run.progress or {}
+                errors = [progress.get(name) for name in ("validation_error", "test_error")]
+                error = next((f"{value:.2f} %" for value in errors if is_finite(value)), "")
+                epoch = f"epoch {progress['epoch']}/{progress['epochs']}" if _share(run) else "starting"
+                model = Text(visible(config.model))
+                grid.add_row(model, f"{config.labels} labels", f"seed {config.seed}", epoch, error)
+        parts.append(grid)
+        table = self.table()
+        cells = RichTable("model", *(f"{n} labels" for n in table.labels), box=None, padding=(0, 2))
+        for row in table.rows:
+            values = ["" if c.aer is None else f"{c.aer:.2f} % ({c.n}/{c.wanted})" for c in row.cells]
+            if any(values):
+                cells.add_row(Text(visible(row.model)), *values)
+        parts.append(cells)
+        parts += map(Text, self.remarks())
+        parts += [
+            Text(visible(f"failed: {c.model}, {c.labels} labels, seed {c.seed}: {run.error}"), style="red")
+            for run in self.runs
+            if run.status == "failed" and (c := self.configs[run.fingerprint])
+        ]
+        return Group(*parts)
+
+
+def _share(run: Run) -> float:
+    """How much of a run is done, from 0 to 1; 0 where its progress makes no sense."""
+    epoch, epochs = ((run.progress or {}).get(name) for name in ("epoch", "epochs"))
+    return epoch / epochs if isinstance(epoch, int) and isinstance(epochs, int) and 0 < epoch <= epochs else 0.0
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(95), duration(7300), duration(200000)
+    ('2 min', '2.0 h', '2.3 days')
+    """
+    if seconds < 90 * 60:
+        return f"{math.ceil(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, cores_each: float) -> float:
+    """Seconds for what is left of networks of these sizes, from a short timing of this machine's matrix product.
+
+    A step takes about 1.4 times its matrix products and some 2 ms; a program, 10 s to compile.
+    """
+    ended = {run.fingerprint for run in status.runs if run.status in ("done", "failed")}
+    left = [config for fingerprint, config in status.configs.items() if fingerprint not in ended]
+    speed = cores_each * _gflops()
+    weights = sum(a * b for a, b in pairwise(sizes))
+    seconds = 0.0
+    for config in left:
+        rows_up_and_down = config.labelled_batch_size + (1 + 2 * config.copies) * config.batch_size
+        flop = 2 * weights * 3 * rows_up_and_down
+        steps = config.epochs * -(-(rows - config.validation) // config.batch_size)
+        seconds += steps * (1.4 * flop / speed / 1e9 + 0.002)
+    return (seconds + 10 * len({shape(config) for config in left})) / slots
+
+
+def _gflops() -> float:
+    """What a core multiplies in a second while all do, in 10⁹ operations: the best of a few tries."""
+    # By NumPy: JAX in this process would reserve memory of a GPU that the workers need.
+    a = np.ones((300, 1000), np.float32)
+    b = np.ones((1000, 500), np.float32)
+    best = math.inf
+    for _ in range(20):
+        started = time.perf_counter()
+        a @ b
+        best = min(best, time.perf_counter() - started)
+    return 2 * 300 * 1000 * 500 / best / 1e9 / cores()

@@ -1,0 +1,109 @@
+"""What the searches of a store have found: in the terminal, and as a file of tuned values."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from laddernet.errors import InputError
+from laddernet.files import write_atomic
+from laddernet.text import visible
+from laddernet.training.config import REVISION
+from laddernet.training.tuned import Entry, Key, read, to_toml
+from laddernet.tune.outcome import STATES, Outcome, Slice, Tried, newest
+
+BEST = 5  # trials that are shown
+
+
+def summary(found: Sequence[Outcome]) -> RenderableType:
+    """One line for each search, in a table for each data set and number of labels."""
+    tables: dict[str, Table] = {}
+    for outcome in found:
+        title = f"{outcome.about['data']}, {outcome.about['labels']} labels"
+        if title not in tables:
+            tables[title] = _grid("model", "best %", "untuned %", "trials", "pruned", "failed", "saved", text=1)
+        best, untuned = outcome.ranked[:1], outcome.untuned
+        tables[title].add_row(
+            Text(visible(outcome.about["model"] + other_revision(outcome))),
+            error(best[0]) if best else "",
+            error(untuned) if untuned else "",
+            *map(str, (len(outcome.trials), outcome.count("pruned"), outcome.count("failed"))),
+            f"{saved(outcome):.0%}",
+        )
+    return Group(*(part for title, table in tables.items() for part in (Text(title, "bold"), table)))
+
+
+def other_revision(outcome: Outcome) -> str:
+    """The revision of the training program that a search is of, if it is not this version's."""
+    revision = outcome.about.get("revision", "unknown")  # which older searches do not name
+    return "" if revision == REVISION else f" (revision {revision})"
+
+
+def details(outcome: Outcome) -> RenderableType:
+    """The best trials, what each hyperparameter matters, and the error along each."""
+    names = list(outcome.space.ranges)
+    best = _grid("trial", "error %", *names)
+    for trial in outcome.ranked[:BEST]:
+        best.add_row(str(trial.number), error(trial), *(f"{trial.values[name]:g}" for name in names))
+    slices = _grid("", "effect", "values", "trials", "best %", "median %", text=1)
+    for name in names:
+        importance = outcome.importances.get(name)
+        for place, part in enumerate(outcome.slices(name)):
+            head = (name, "" if importance is None else f"{importance:.0%}") if place == 0 else ("", "")
+            shown = (f"{min(part.means):.2f}", f"{statistics.median(part.means):.2f}") if part.means else ("", "")
+            slices.add_row(*head, span(part), str(len(part.means)), *shown)
+    parts: list[RenderableType] = [Text(f"\n{visible(outcome.name)}", "bold"), Text(compute(outcome)), best, slices]
+    failed = (trial for trial in outcome.trials if trial.state == "failed")
+    parts += [Text(visible(f"failed: trial {trial.number}: {trial.reason}"), "red") for trial in failed]
+    return Group(*parts)
+
+
+def compute(outcome: Outcome) -> str:
+    """What was trained, and what pruning saved of it."""
+    epochs = outcome.about["config"]["epochs"]
+    counts = ", ".join(f"{outcome.count(state)} {state}" for state in STATES if outcome.count(state))
+    return (
+        f"{len(outcome.trials)} trials: {counts}. {outcome.draws} draws of {epochs} epochs trained; "
+        f"pruning saved {outcome.draws_saved} ({saved(outcome):.0%}), {outcome.draws_saved * epochs} epochs."
+    )
+
+
+def saved(outcome: Outcome) -> float:
+    """The share of draws that pruning saved."""
+    return outcome.draws_saved / max(outcome.draws + outcome.draws_saved, 1)
+
+
+def error(trial: Tried) -> str:
+    """The mean over the draws, and the standard deviation; their number, if it is one or they are all equal."""
+    if round(trial.spread, 2) > 0:
+        return f"{trial.mean:.2f} ± {trial.spread:.2f}"
+    draws = len(trial.errors)
+    return f"{trial.mean:.2f} ({'1 draw' if draws == 1 else f'{draws} equal draws'})"
+
+
+def span(part: Slice) -> str:
+    return "0" if part.high == 0 else f"{part.low:.3g} to {part.high:.3g}"
+
+
+def write_tuned(found: Iterable[Outcome], file: Path) -> list[Key]:
+    """Put the best values of each search into a file of tuned values, and leave its other entries; return which."""
+    chosen = newest(list(found))
+    if not chosen:
+        raise InputError("No search has a trial with all its draws yet; nothing was written.")
+    names = {outcome.about["data"] for outcome in chosen.values()}
+    data, entries = read(file) if file.exists() else (min(names), {})
+    if names != {data}:
+        raise InputError(f"The searches are of {', '.join(sorted(names))} and {file} is for {data}; name another file.")
+    new: dict[Key, Entry] = {key: outcome.entry() for key, outcome in chosen.items()}
+    write_atomic(file, to_toml(data, {**entries, **new}).encode(errors="replace"))
+    return list(new)
+
+
+def _grid(*heads: str, text: int = 0) -> Table:
+    grid = Table(box=None, padding=(0, 2, 0, 0))
+    for place, head in enumerate(heads):
+        grid.add_column(head, justify="left" if place < text else "right")
+    return grid

@@ -1,0 +1,43 @@
+"""Learning curves, thinned to what a screen can show."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from laddernet.checks import is_finite
+
+_POINTS = 80  # of a curve: more than a screen shows, few enough for hundreds of runs in one file
+
+
+def points(history: Sequence[Mapping[str, Any]], quantity: str) -> dict[int, float]:
+    """Values by epoch, to four digits, thinned evenly to as many as a screen can show; the first and the last stay."""
+    known = [(record["epoch"], record[quantity]) for record in history if is_finite(record.get(quantity))]
+    step = max(1.0, (len(known) - 1) / (_POINTS - 1))
+    kept = [known[round(place * step)] for place in range(min(len(known), _POINTS))]
+    return {epoch: short(value) for epoch, value in kept}
+
+
+def thinned(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records of a run reduced to what the page shows of them; thinning them again changes nothing.
+
+    >>> thinned([{"epoch": 1, "cost": 2.34567}, {"epoch": 2, "cost": 1.0}])
+    [{'epoch': 1, 'cost': 2.346}, {'epoch': 2, 'cost': 1}]
+    """
+    points = {name: points(history, name) for name in quantities(history)}
+    epochs = sorted({epoch for kept in points.values() for epoch in kept})
+    return [
+        {"epoch": epoch, **{name: kept[epoch] for name, kept in points.items() if epoch in kept}} for epoch in epochs
+    ]
+
+
+def quantities(history: Iterable[Mapping[str, Any]]) -> dict[str, None]:
+    return dict.fromkeys(name for record in history for name in record if name != "epoch")
+
+
+def short(value: float) -> float:
+    """To four significant digits, and without the ".0" of a whole number.
+
+    >>> short(0.123456), short(5.0)
+    (0.1235, 5)
+    """
+    short = float(f"{value:.4g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short

@@ -1,0 +1,1 @@
+"""Training: configurations, the compiled step, the loop, checkpoints, the folder of a run."""

@@ -1,0 +1,238 @@
+"""From what a user says to a complete :class:`Config`: defaults filled in, everything checked."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from laddernet import checks
+from laddernet.data import Dataset, TrainingRows, split
+from laddernet.errors import InputError
+from laddernet.kernels.products import PRECISIONS
+from laddernet.machine import has_bfloat16_units
+from laddernet.network.ladder import PAPER_HIDDEN
+from laddernet.network.models import AnyModel, Model, find
+from laddernet.training.config import Config
+from laddernet.training.tuned import lookup
+
+# Noise (at the input and above it) and λ(0), λ(1), λ(≥2) that Rasmus et al. (2015) published for about this many
+# labels. Their 0.2 for 1000 labels is that of the layers above the input (results/README.md).
+_PUBLISHED: dict[int, tuple[tuple[float, float], tuple[float, ...]]] = {
+    100: ((0.3, 0.3), (1000.0, 10.0, 0.1)),
+    1000: ((0.3, 0.2), (2000.0, 20.0, 0.1)),
+    60000: ((0.3, 0.3), (1000.0, 1.0, 0.01)),
+}
+_INPUT_ONLY, _INPUT_NOISE = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}, 0.3
+_BASELINE_NOISE = (0.5, 0.5)
+_ETA = 0.1
+_MOST = 10**12  # labelled or validation rows; how many a data set has, `split` says
+# λ(0) where the published value does harm. Without lateral connections the classes at the top would have to carry the
+# whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
+# 7.7, 7.6, 11.1, 40.1, 90.9 % validation error.
+_MEASURED = {"no-lateral": 1.0}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long to learn, and how fast."""
+
+    epochs: int
+    decay: Fraction  # the share of the epochs, the last, over which the learning rate falls to zero
+    learning_rate: float
+    batch_size: int
+    labelled_batch_size: int = 100
+    weight_decay: float = 0.0
+    copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
+
+
+# How the quick one was found, and what it costs: docs/training.md. The small one is for some thousand rows.
+RECIPES = {
+    "paper": Recipe(150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
+    "quick": Recipe(
+        30,
+        decay=Fraction(7, 10),
+        learning_rate=0.02,
+        batch_size=200,
+        labelled_batch_size=400,
+        weight_decay=0.05,
+        copies=4,
+    ),
+    "small": Recipe(60, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05),
+}
+
+# What the commands' help says of them.
+RECIPE = (
+    f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), 'quick' "
+    f"({RECIPES['quick'].epochs}, each row with several draws of noise), or 'small' ({RECIPES['small'].epochs}, for "
+    "data of a thousand rows)."
+)
+LABELLED_BATCH = "Labelled rows of a step; where there are fewer, each comes again. [default: recipe's]"
+COPIES = "Of each unlabelled row in a step, in pairs with opposite noise. [default: recipe's]"
+PRECISION = "Of matrix products: float32, or bfloat16, which is faster where the processor has units for it."
+TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of this name."""
+    if not isinstance(name, str) or name not in RECIPES:
+        raise InputError(f"There is no recipe {name!r}; give one of {', '.join(RECIPES)}.")
+    return RECIPES[name]
+
+
+def configure(
+    dataset: Dataset | TrainingRows,
+    *,
+    labels: int | Literal["all"] = 100,
+    model: AnyModel = "vanilla",
+    hidden: Sequence[int] | None = None,
+    noise: float | Sequence[float] | None = None,
+    recon_weights: float | Sequence[float] | None = None,
+    eta: float | None = None,
+    recipe: str = "paper",
+    epochs: int | None = None,
+    decay_epochs: int | None = None,
+    learning_rate: float | None = None,
+    batch_size: int | None = None,
+    labelled_batch_size: int | None = None,
+    weight_decay: float | None = None,
+    copies: int | None = None,
+    precision: str = "float32",
+    validation: int | None = None,
+    seed: int = 0,
+    tuned: bool | str | os.PathLike[str] = True,
+) -> Config:
+    """Check every setting, and fill in those that are None.
+
+    Noise, λ, η and learning rate that are None are those of ``tuned``: what ships with the package for this data set,
+    model and number of labels (True), or what a file holds; η and learning rate if tuned with this ``recipe``.
+    Noise, λ and η that are not there (or with False) are the nearest of what was published. All else that is None is
+    the ``recipe``'s.
+
+    ``precision`` is that of the operands of matrix products, float32 or bfloat16; all else is float32.
+
+    ``noise`` is one value, two (input, all layers above) or one for each layer from 0 to L; ``recon_weights`` is
+    one, three (λ(0), λ(1), λ(≥2)) or one for each layer.
+
+    >>> from laddernet.data import load
+    >>> config = configure(load("digits"), labels=100, hidden=[32], noise=0.3, tuned=False)
+    >>> config.noise, config.recon_weights
+    ((0.3, 0.3, 0.3), (1000.0, 10.0, 0.1))
+    """
+    found = find(model)
+    if find(found.id, found.source) != found:
+        advice = "give one that `laddernet models` lists, or a combinator of your own"
+        raise InputError(f"This is not the {found.id!r} that its name stands for, by which a run keeps it; {advice}.")
+    n_rows = len(dataset.x_train)
+    labels = n_rows if isinstance(labels, str) and labels == "all" else labels
+    labels = checks.integer("labels", labels, most=_MOST)
+    if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless labels take those rows
+        validation = n_rows // 6 if labels <= n_rows - n_rows // 6 else 0
+    validation = checks.integer("validation", validation, least=0, most=_MOST)
+    hidden = _hidden(dataset) if hidden is None else checks.sizes("hidden", hidden)
+    followed = recipe_named(recipe)
+    chosen = {**published(found, labels), "learning_rate": followed.learning_rate}
+    if not isinstance(tuned, bool | str | os.PathLike):
+        raise InputError(f"tuned must be True, False or the name of a file, got {checks.shown(tuned)}.")
+    if tuned is not False:
+        chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned)
+    noise = by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2, short=2)
+    recon_weights = by_layer(
+        "recon_weights",
+        chosen["recon_weights"] if recon_weights is None else recon_weights,
+        len(hidden) + 2,
+        short=3,
+    )
+    eta = checks.number("eta", chosen["eta"] if eta is None else eta, above=0)
+    rate = chosen["learning_rate"] if learning_rate is None else learning_rate
+    learning_rate = checks.number("learning_rate", rate, above=0)
+    epochs = checks.integer("epochs", followed.epochs if epochs is None else epochs, most=checks.MOST_EPOCHS)
+    decay_epochs = int(epochs * followed.decay) if decay_epochs is None else decay_epochs
+    decay_epochs = checks.integer("decay_epochs", decay_epochs, least=0, most=epochs)
+    rows = followed.batch_size if batch_size is None else batch_size
+    batch_size = checks.integer("batch_size", rows, most=checks.MOST_ROWS)
+    rows = followed.labelled_batch_size if labelled_batch_size is None else labelled_batch_size
+    labelled_batch_size = checks.integer("labelled_batch_size", rows, most=checks.MOST_ROWS)
+    decay = followed.weight_decay if weight_decay is None else weight_decay
+    weight_decay = checks.number("weight_decay", decay)
+    copies = checks.integer("copies", followed.copies if copies is None else copies, most=checks.MOST_COPIES)
+    rows = copies * min(batch_size, n_rows)
+    if rows > checks.MOST_ROWS:
+        limit = f"at most {checks.MOST_ROWS} rows in a step"
+        raise InputError(f"copies times batch_size must be {limit}, got {copies} times {batch_size}.")
+    weights = sum(a * b for a, b in pairwise((dataset.n_features, *hidden, dataset.n_classes)))
+    if weights > checks.MOST_WEIGHTS:
+        raise InputError(f"hidden must make at most {checks.MOST_WEIGHTS} weights, got {weights}; give smaller sizes.")
+    seed = checks.integer("seed", seed, least=0, most=checks.MOST_SEED)
+    # What cannot be drawn is refused here, before a run makes its folder.
+    split(dataset.y_train, labels, validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
+    return Config(
+        data=dataset.name,
+        labels=labels,
+        validation=validation,
+        model=found.id,
+        hidden=hidden,
+        noise=noise,
+        recon_weights=recon_weights,
+        eta=eta,
+        epochs=epochs,
+        decay_epochs=decay_epochs,
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
+        seed=seed,
+        weight_decay=weight_decay,
+        copies=copies,
+        source=found.source,
+        precision=checks.choice("precision", precision, PRECISIONS),
+    )
+
+
+def precision_notice(precision: str) -> str | None:
+    """Return the sentence that a user of bfloat16 should see on this machine."""
+    if precision != "bfloat16" or has_bfloat16_units():
+        return None
+    return "This processor has no bfloat16 units: it gives the results of bfloat16, but no faster than float32."
+
+
+def _hidden(dataset: Dataset | TrainingRows) -> tuple[int, ...]:
+    """The paper's sizes for MNIST's 784 columns; a smaller network for a smaller input."""
+    return PAPER_HIDDEN if dataset.n_features >= 784 else (256, 128, 64)
+
+
+def published(model: Model, labels: int) -> dict[str, Any]:
+    """What is used where nothing was tuned: the published values for the nearest number of labels.
+
+    >>> published(find("first-recons"), 90)
+    {'noise': 0.3, 'recon_weights': [5000.0], 'eta': 0.1}
+    """
+    nearest = min(_PUBLISHED, key=lambda n: abs(math.log(n / max(labels, 1))))
+    noise, recon_weights = _PUBLISHED[nearest]
+    if model.combinator is None:
+        noise = _BASELINE_NOISE
+    elif model.id in _MEASURED:
+        recon_weights = (_MEASURED[model.id],)
+    elif model.reconstruction == "input":
+        noise, recon_weights = (_INPUT_NOISE, _INPUT_NOISE), (_INPUT_ONLY[nearest],)
+    return {
+        "noise": noise[0] if noise[0] == noise[1] else list(noise),
+        "recon_weights": list(recon_weights),
+        "eta": _ETA,
+    }
+
+
+def by_layer(name: str, values: float | Sequence[float], layers: int, short: int) -> tuple[float, ...]:
+    """One value for each layer, from the forms a user may write: one, so many as ``short``, or one for each.
+
+    >>> by_layer("noise", (0.5, 0.1), 4, short=2)
+    (0.5, 0.1, 0.1, 0.1)
+    """
+    given = checks.numbers(name, values)
+    if len(given) not in {1, short, layers} or len(given) > layers:
+        counts = f"1, {short} or {layers}" if short < layers else f"1 or {layers}"
+        raise InputError(f"{name} has {len(given)} values; give {counts} (layers 0 to {layers - 1}).")
+    return (*given, *[given[-1]] * (layers - len(given)))

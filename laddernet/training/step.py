@@ -1,0 +1,203 @@
+"""The compiled programs of training: initial values, and all steps of an epoch."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from laddernet.kernels.noise import permutations
+from laddernet.kernels.products import Precision, Step, Weights, adam, descend, moved
+from laddernet.network.ladder import DecoderLayer, EncoderLayer, Ladder, draw_noise, forward
+from laddernet.network.models import Model
+
+
+class Packed(eqx.Module):
+    """A network with its large arrays in their places, all others in one vector: few, long passes for Adam."""
+
+    large: Ladder
+    small: Float[Array | np.ndarray, " small"]
+    sizes: tuple[int, ...] = eqx.field(static=True)  # of the network's layers
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)  # of the small arrays
+    structure: jax.tree_util.PyTreeDef = eqx.field(static=True)  # of a network that has none but them
+
+
+State = tuple[Packed, optax.OptState]
+_LARGE = 2**15  # elements of a matrix that has its own place
+
+# Without the first, XLA copies every weight matrix at each step, lest an update overwrite what is still to be read.
+# The second lets it reorder sums; NaN and infinity stay what they are. Measured in docs/performance.md.
+_COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cpu_enable_fast_math": True}
+
+
+# Compiled to be run once.
+@partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
+def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
+    packed = pack(Ladder(model, sizes, key=key, eta=eta))
+    return packed, adam.init(packed)
+
+
+@partial(
+    jax.jit,
+    static_argnames=("batches", "copies", "precision"),
+    donate_argnames="state",
+    compiler_options=_COMPILER_OPTIONS,
+)
+def run_epoch(
+    state: State,
+    rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
+    keys: tuple[PRNGKeyArray, PRNGKeyArray],
+    starts: Sequence[tuple[int, int]] | None,
+    rates: Float[Array, " steps"],
+    noise_std: Float[Array, " layers"],
+    recon_weights: Float[Array, " layers"],
+    weight_decay: Float[Array, ""],
+    batches: tuple[int, int],
+    copies: int = 1,
+    precision: Precision = "float32",
+) -> tuple[State, Float[Array, "steps costs"], Array]:
+    """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant.
+
+    ``starts`` says where in its stream of shuffled passes each group of rows goes on; None: the rows are taken as they
+    come, each once.
+    """
+    model, sizes = state[0].large.model, state[0].sizes
+    x_labelled, y_labelled, x_unlabelled = rows
+    order_key, noise_key = keys
+    counts = [len(rates) * batch for batch in batches]
+    if starts is None:
+        order = [jnp.arange(count) for count in counts]
+    else:
+        streams = enumerate(zip((len(x_labelled), len(x_unlabelled)), counts, starts, strict=True))
+        order = [row_stream(jax.random.fold_in(order_key, g), n, count, *start) for g, (n, count, start) in streams]
+    order = [taken.reshape(-1, batch) for taken, batch in zip(order, batches, strict=True)]
+
+    def step(state: tuple[Packed, Any], inputs: Any) -> tuple[tuple[Packed, Any], Float[Array, " costs"]]:
+        weights, (count, mu, nu) = state
+        i, j, key, rate = inputs
+        with jax.named_scope("noise"):
+            drawn_rows = batches[0] + -(-copies // 2) * batches[1]  # copies come in pairs that mirror each other
+            noise = draw_noise(model, sizes, drawn_rows, key=key, wanted=jnp.any(noise_std > 0))
+            labelled = [None if n is None else n[: batches[0]] for n in noise]
+            unlabelled = [None if n is None else mirrored(n[batches[0] :], copies * batches[1]) for n in noise]
+
+        def cost(large: Ladder, small: Float[Array, " small"]) -> tuple[Array, Array]:
+            done = forward(
+                _in_precision(unpack(replace(weights, large=large, small=small)), precision),
+                x_labelled[i],
+                y_labelled[i],
+                x_unlabelled[j],
+                (labelled, unlabelled),
+                noise_std,
+                recon_weights,
+                copies,
+            )
+            return done.total, jnp.stack([done.total, done.cross_entropy, *done.reconstruction])
+
+        this = Step((count + 1).astype(rate.dtype), rate, weight_decay)
+        large, of_large, gradient, costs = descend(
+            cost, weights.large, (mu.large, nu.large), weights.small, this, precision
+        )
+        this = replace(this, decay=weight_decay * decaying)
+        small, of_small = moved(jnp.asarray(weights.small), (mu.small, nu.small), gradient, this)
+        moments = (replace(mu, large=l, small=s) for mu, l, s in zip((mu, nu), of_large, of_small, strict=True))
+        return (replace(weights, large=large, small=small), optax.ScaleByAdamState(count + 1, *moments)), costs
+
+    decaying = _decaying(state[0])
+    step_keys = jax.random.split(noise_key, len(rates))
+    state, costs = jax.lax.scan(step, state, (*order, step_keys, rates))
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves(state)]))
+    return state, costs, finite
+
+
+def mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
+    """So many rows of noise: those that were drawn, then their negatives.
+
+    Of a pair of noisy copies what is odd in the noise cancels, so that the four of two pairs give a gradient about as
+    precise as five independent ones (benchmarks/gradient_noise.py).
+    """
+    return noise if len(noise) == rows else jnp.concatenate([noise, -noise])[:rows]
+
+
+def pack(ladder: Ladder) -> Packed:
+    is_matrix = _matrices(ladder)
+    is_large = jax.tree.map(lambda leaf, matrix: matrix and leaf.size >= _LARGE, ladder, is_matrix)
+    large, small = eqx.partition(ladder, is_large)
+    leaves, structure = jax.tree.flatten(small)
+    flat = jnp.concatenate([leaf.ravel() for leaf in leaves])
+    return Packed(large, flat, ladder.sizes, tuple(leaf.shape for leaf in leaves), structure)
+
+
+def unpack(packed: Packed) -> Ladder:
+    lengths = [math.prod(shape) for shape in packed.shapes]
+    if isinstance(packed.small, np.ndarray):
+        parts: Sequence[Any] = np.split(packed.small, np.cumsum(lengths[:-1]))
+    else:
+        parts = jax.lax.split(packed.small, lengths)  # one operation, where a slice for each would take long to trace
+    leaves = [part.reshape(shape) for part, shape in zip(parts, packed.shapes, strict=True)]
+    small = jax.tree.unflatten(packed.structure, leaves)
+    ladder: Ladder = eqx.combine(packed.large, small, is_leaf=_is_weights)
+    return ladder
+
+
+def ladder_of(state: State) -> Ladder:
+    """The network of a state, taken apart by the host: it would take a fifth of an epoch's kernels to do that."""
+    packed = state[0]
+    return unpack(replace(packed, small=np.array(packed.small)))
+
+
+def _in_precision(ladder: Ladder, precision: Precision) -> Ladder:
+    """The same with every W and V that is a plain array as one whose products have this precision."""
+    if precision == "float32":
+        return ladder
+    is_matrix = _matrices(jax.tree.map(lambda _: 0, ladder, is_leaf=_is_weights))
+    wrapped: Ladder = jax.tree.map(
+        lambda leaf, matrix: Weights(leaf, precision) if matrix and isinstance(leaf, Array) else leaf,
+        ladder,
+        is_matrix,
+        is_leaf=_is_weights,
+    )
+    return wrapped
+
+
+def _is_weights(node: Any) -> bool:
+    return isinstance(node, Weights)
+
+
+def _matrices(ladder: Ladder) -> Ladder:
+    """True in the place of each W and V, False in that of every other array."""
+
+    def marked(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
+        others: EncoderLayer | DecoderLayer = jax.tree.map(lambda _: False, layer)
+        matrix = "W" if isinstance(layer, EncoderLayer) else "V"
+        return replace(others, **{matrix: jax.tree.map(lambda _: True, getattr(layer, matrix))})
+
+    marks: Ladder = jax.tree.map(marked, ladder, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
+    return marks
+
+
+def _decaying(packed: Packed) -> Float[np.ndarray, " small"]:
+    """One for each element of the small vector that is of a W or V, zero for every other."""
+    lengths = [math.prod(shape) for shape in packed.shapes]
+    of_matrices = jax.tree.leaves(_matrices(jax.tree.unflatten(packed.structure, lengths)))
+    return np.repeat(np.asarray(of_matrices, packed.small.dtype), lengths)
+
+
+def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: int) -> Int[Array, " count"]:
+    """``count`` row numbers out of an endless stream of shuffled passes over ``n`` rows.
+
+    The stream is entered ``offset`` rows into pass ``first_pass``; every row comes once in each pass.
+
+    >>> [int(row) for row in jnp.sort(row_stream(jax.random.key(0), 4, 8, 0, 0))]
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    passes = count // n if count % n == 0 else (count + n - 2) // n + 1
+    order = permutations(key, jnp.uint32(first_pass) + jnp.arange(passes, dtype=jnp.uint32), n)
+    return jax.lax.dynamic_slice_in_dim(order.reshape(-1), offset, count)
