@@ -21,6 +21,7 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # ROUNDS=10: the tests that start processes, servers or a browser, with every core busy.
 stress: tools .venv/installed

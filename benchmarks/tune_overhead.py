@@ -18,7 +18,7 @@ from laddernet.study.driver import drive
 from laddernet.study.executors import Event, Task
 from laddernet.study.store import Store
 from laddernet.study.worker import perform
-from laddernet.training import loop as training
+from laddernet.training import loop
 from laddernet.tune.search import Search, more, open_storage
 from laddernet.tune.space import Spaces
 
@@ -48,10 +48,10 @@ def main() -> None:
     clocks = (time.perf_counter, time.process_time)
     trained = [0.0, 0.0]
 
-    def timed_train(*args: Any, **kwargs: Any) -> training.Trained:
+    def timed_train(*args: Any, **kwargs: Any) -> loop.Trained:
         started = [clock() for clock in clocks]
         try:
-            return training.train(*args, **kwargs)
+            return loop.train(*args, **kwargs)
         finally:
             for place, clock in enumerate(clocks):
                 trained[place] += clock() - started[place]

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from laddernet.network.models import MODELS as MODELS
     from laddernet.network.models import Model as Model
     from laddernet.network.models import find as find
+    from laddernet.table.model import TableModel as TableModel
     from laddernet.training.config import Config as Config
     from laddernet.training.loop import Trained as Trained
     from laddernet.training.loop import train as train
-    from laddernet.table.model import TableModel as TableModel
     from laddernet.training.run import load_run as load_run
     from laddernet.training.settings import configure as configure
 

@@ -27,7 +27,7 @@ from laddernet.classifier.curve import Point, forecast, save_picture
 from laddernet.table.model import read_rows
 from laddernet.table.read import Table
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent.parent / "docs"
 X, TRUTH = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[TRUTH]
 # As test_classifier's.

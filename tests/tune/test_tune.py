@@ -32,7 +32,7 @@ from laddernet.study import worker
 from laddernet.study.driver import drive
 from laddernet.study.executors import Event, Task
 from laddernet.study.store import Run, Store
-from laddernet.training import loop as training
+from laddernet.training import step, tuned
 from laddernet.training.config import REVISION
 from laddernet.training.settings import RECIPES, configure, published
 from laddernet.training.tuned import Entry, lookup, read, to_toml
@@ -98,10 +98,10 @@ def found(folder: Path) -> list[Outcome]:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
     """A folder with a search of five trials of two draws, how many programs that compiled, and what it printed."""
     folder = tmp_path_factory.mktemp("tune")
-    before = training.run_epoch._cache_size()  # type: ignore[attr-defined]
+    before = step.run_epoch._cache_size()  # type: ignore[attr-defined]
     done = tune("vanilla", *TINY, "--trials", "5", "--draws", "2", "--also", "learning_rate", cwd=folder)
     assert done.code == 0, done.err
-    return folder, training.run_epoch._cache_size() - before, done.out  # type: ignore[attr-defined]
+    return folder, step.run_epoch._cache_size() - before, done.out  # type: ignore[attr-defined]
 
 
 def test_a_search_tries_the_untuned_values_first_and_averages_over_draws(searched: tuple[Path, int, str]) -> None:
@@ -677,7 +677,7 @@ def refuses(folder: Path, arguments: tuple[str, ...], sentence: str) -> None:
 
 
 def shipped() -> list[Path]:
-    return sorted((Path(training.__file__).parent / "tuned").glob("*.toml"))
+    return sorted(Path(tuned.__file__).parent.glob("*.toml"))
 
 
 def test_the_shipped_values_are_complete_and_say_where_they_come_from() -> None:
