@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -157,16 +158,20 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
-        from laddernet.classifier.fit import learn  # and with it JAX, which prediction can do without
+        # With it comes JAX, which prediction does without.
+        from laddernet.classifier.fit import Earlier, Parameters, learn
 
-        before = vars(self).copy() if flag("warm_start", self.warm_start) and hasattr(self, "network_") else None
+        earlier = None
+        if flag("warm_start", self.warm_start) and hasattr(self, "network_"):
+            earlier = Earlier(self.classes_, self._how, self.network_.scaling, self._networks)
         x = self._checked(X, reset=True)
         if y is None:
             raise InputError("This LadderClassifier requires y to be passed, but the target y is None.")
         self.classes_, codes = encode_labels(y, self.unlabeled)
         if len(codes) != x.shape[0]:
             raise InputError(f"X has {x.shape[0]} rows and y has {len(codes)}; give a label, or a mark, for each row.")
-        learned = learn(self, x, codes, before)
+        given = Parameters(**{field.name: getattr(self, field.name) for field in fields(Parameters)})
+        learned = learn(given, x, self.classes_, codes, earlier)
         self._how, self._networks, self._shares = learned.how, learned.networks, learned.shares
         self.history_, self.n_steps_ = learned.history, learned.steps
         self.network_ = join([folded(arrays, learned.scaling) for arrays in learned.networks], learned.shares)

@@ -6,12 +6,12 @@ Here alone the classifier needs JAX: prediction and files do without.
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,23 +28,59 @@ from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, s
 from laddernet.kernels.products import PRECISIONS
 from laddernet.machine import cores, on_cores
 from laddernet.network.ladder import Ladder
-from laddernet.network.models import find
+from laddernet.network.models import AnyModel, find
 from laddernet.progress import progress_shown
 from laddernet.training.checkpoint import from_named_arrays, named_arrays
 from laddernet.training.programs import compiled_programs_kept
 from laddernet.training.settings import by_layer, precision_notice
 from laddernet.training.stream import Job, Table, template, train
 
-if TYPE_CHECKING:
-    from laddernet.classifier.estimator import LadderClassifier
-
 _DECAY = 0.7  # the share of the steps, the last, over which the learning rate falls to zero
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on so many rows at most
 
 
 @dataclass(frozen=True)
+class Parameters:
+    """The parameters of :class:`~laddernet.LadderClassifier` that a fit depends on, as the user gave them."""
+
+    model: AnyModel
+    hidden: Sequence[int] | None
+    noise: float | Sequence[float] | None
+    recon_weights: float | Sequence[float] | None
+    eta: float
+    epochs: int | None
+    max_steps: int | None
+    batch_size: int
+    learning_rate: float
+    weight_decay: float | None
+    label_smoothing: float | None
+    n_networks: int | None
+    linear_share: float | None
+    class_weight: Mapping[Any, float] | str | None
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    scale: str
+    random_state: Any
+    verbose: bool
+    device: str | None
+    n_jobs: int | None
+    precision: str
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The result of an earlier fit, for ``warm_start``."""
+
+    classes: np.ndarray
+    how: str  # of `SCALINGS`
+    scaling: Scaling
+    networks: list[dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
 class Learned:
-    """What comes of a fit."""
+    """The result of a fit."""
 
     how: str  # of `SCALINGS`
     scaling: Scaling
@@ -56,26 +92,37 @@ class Learned:
     recon_weights: tuple[float, ...]
 
 
-def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, Any] | None) -> Learned:
-    """Train what the parameters of a classifier ask for; ``before`` is what it had learned, to go on from."""
+def learn(of: Parameters, x: Rows, classes: np.ndarray, codes: np.ndarray, earlier: Earlier | None) -> Learned:
+    """Train the networks that the parameters ask for.
+
+    Parameters
+    ----------
+    of
+        The parameters; they are checked here.
+    x, codes
+        The rows, and the number of each row's class, or `UNLABELLED`.
+    classes
+        The classes, in the order of their numbers.
+    earlier
+        The networks to continue training, if any.
+    """
     labelled = np.flatnonzero(codes != UNLABELLED)
     if not isinstance(of.scale, str) or of.scale not in SCALINGS:
         raise InputError(f"scale is {checks.shown(of.scale)}; give one of {', '.join(map(repr, SCALINGS))}.")
     how, scaling = find_scaling(x, of.scale)
-    if before is not None and before["n_features_in_"] != x.shape[1]:
-        had = before["n_features_in_"]
+    if earlier is not None and len(earlier.scaling.factor) != x.shape[1]:
+        had = len(earlier.scaling.factor)
         raise InputError(f"The last fit had {had} columns, X has {x.shape[1]}; with warm_start=True give the same.")
-    if before is not None:  # the networks know no other
-        how, scaling = before["_how"], before["network_"].scaling
-    classes = len(of.classes_)
-    suiting = defaults(how, x.shape[0], len(labelled) / classes, classes, distance_apart(x, scaling))
-    jobs, shares = _jobs(of, x.shape[0], asdict(suiting))
+    if earlier is not None:  # its networks were trained on rows scaled so
+        how, scaling = earlier.how, earlier.scaling
+    suiting = defaults(how, x.shape[0], len(labelled) / len(classes), len(classes), distance_apart(x, scaling))
+    jobs, shares = _jobs(of, x.shape, len(classes), asdict(suiting))
     if notice := precision_notice(of.precision):
         warnings.warn(notice, RuntimeWarning, stacklevel=3)
     seeds = [int(seed) for seed in check_random_state(of.random_state).randint(2**31, size=len(jobs))]
-    starts = [None] * len(jobs) if before is None else _starts(of, before, jobs)
-    labelled, held_out = _held_out(of, labelled, codes, seeds[0])
-    table = Table(x, scaling, labelled, codes[labelled], _probabilities(of, codes[labelled]))
+    starts = [None] * len(jobs) if earlier is None else _starts(earlier, classes, jobs)
+    labelled, held_out = _held_out(of, len(classes), labelled, codes, seeds[0])
+    table = Table(x, scaling, labelled, codes[labelled], _probabilities(of.class_weight, classes, codes[labelled]))
     seen = _seen(table, jobs[0], np.random.default_rng(seeds[0]))
     with compiled_programs_kept(), _on_device(of.device), on_cores(of.n_jobs), _shown(of.verbose, jobs) as shown:
         watches = [
@@ -98,11 +145,14 @@ def learn(of: "LadderClassifier", x: Rows, codes: np.ndarray, before: dict[str, 
     )
 
 
-def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[list[Job], list[float]]:
-    """The networks to be trained, and the share of each in what they decide.
+def _jobs(
+    of: Parameters, shape: tuple[int, int], classes: int, suiting: dict[str, Any]
+) -> tuple[list[Job], list[float]]:
+    """Return the networks to train, and the weight of each in the prediction.
 
-    Every parameter is checked, and for None there is what suits the table.
+    Every parameter is checked. One that is None gets its data-dependent default, ``suiting``.
     """
+    rows, columns = shape
     given = {name: getattr(of, name) for name in suiting}
     chosen = suiting | {name: value for name, value in given.items() if value is not None}
     hidden = checks.sizes("hidden", chosen["hidden"])
@@ -129,7 +179,7 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
         # The paper normalises the labelled rows by themselves. With a label or two a class that says little about
         # the rows to be classified, so here they are normalised together with the unlabelled ones.
         model=replace(find(of.model), joint=True),
-        sizes=(of.n_features_in_, *map(int, hidden), len(of.classes_)),
+        sizes=(columns, *map(int, hidden), classes),
         noise=by_layer("noise", chosen["noise"], layers, short=2),
         recon_weights=by_layer("recon_weights", chosen["recon_weights"], layers, short=3),
         eta=chosen["eta"],
@@ -155,36 +205,36 @@ def _jobs(of: "LadderClassifier", rows: int, suiting: dict[str, Any]) -> tuple[l
     return jobs, shares
 
 
-def _starts(of: "LadderClassifier", before: dict[str, Any], jobs: Sequence[Job]) -> list[Ladder]:
-    """The networks of the last fit, on which this one goes on."""
-    if not np.array_equal(before["classes_"], of.classes_):
+def _starts(earlier: Earlier, classes: np.ndarray, jobs: Sequence[Job]) -> list[Ladder]:
+    """Return the networks of an earlier fit, if this one can continue it."""
+    if not np.array_equal(earlier.classes, classes):
         raise InputError(
-            f"The last fit was for the classes {before['classes_'].tolist()}, this one is for "
-            f"{of.classes_.tolist()}; with warm_start=True they must be the same."
+            f"The last fit was for the classes {earlier.classes.tolist()}, this one is for "
+            f"{classes.tolist()}; with warm_start=True they must be the same."
         )
-    if len(before["_networks"]) != len(jobs):
+    if len(earlier.networks) != len(jobs):
         raise InputError(
-            f"The last fit trained {len(before['_networks'])} networks, this one is to train {len(jobs)}; with "
+            f"The last fit trained {len(earlier.networks)} networks, this one is to train {len(jobs)}; with "
             "warm_start=True n_networks must be the same, and linear_share above 0 in both or in neither."
         )
     learned = [
         {name: array for name, array in arrays.items() if not name.startswith("statistics.")}
-        for arrays in before["_networks"]
+        for arrays in earlier.networks
     ]
     return [from_named_arrays(template(job), arrays, "The last fit") for job, arrays in zip(jobs, learned, strict=True)]
 
 
 def _held_out(
-    of: "LadderClassifier", labelled: np.ndarray, codes: np.ndarray, seed: int
+    of: Parameters, classes: int, labelled: np.ndarray, codes: np.ndarray, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The labelled rows to learn from, and those by which to stop."""
     if not of.early_stopping:
         return labelled, labelled[:0]
     fewest = np.bincount(codes[labelled]).min()
-    if fewest < 5 or len(labelled) * of.validation_fraction < len(of.classes_):
+    if fewest < 5 or len(labelled) * of.validation_fraction < classes:
         warnings.warn("There are too few labels to hold any out: early_stopping is off.", stacklevel=5)
         return labelled, labelled[:0]
-    if math.ceil(len(labelled) * of.validation_fraction) > len(labelled) - len(of.classes_):
+    if math.ceil(len(labelled) * of.validation_fraction) > len(labelled) - classes:
         left = "so few labels to learn from that some class would have none"
         raise InputError(f"validation_fraction is {of.validation_fraction!r}, which leaves {left}; give less.")
     learn, held_out = train_test_split(
@@ -193,14 +243,16 @@ def _held_out(
     return np.sort(learn), np.sort(held_out)
 
 
-def _probabilities(of: "LadderClassifier", codes: np.ndarray) -> np.ndarray | None:
-    """How often each labelled row is to be drawn, if classes have weights."""
-    if of.class_weight is None:
+def _probabilities(
+    class_weight: Mapping[Any, float] | str | None, classes: np.ndarray, codes: np.ndarray
+) -> np.ndarray | None:
+    """Return the probability with which each labelled row is drawn; None if classes have no weights."""
+    if class_weight is None:
         return None
-    weights = compute_class_weight(of.class_weight, classes=of.classes_, y=of.classes_[codes])
+    weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
     share: np.ndarray = weights[codes]
     if not (np.isfinite(share).all() and (share >= 0).all() and share.sum() > 0):
-        raise InputError(f"class_weight is {of.class_weight!r}; weights must be finite, not below 0, not all 0.")
+        raise InputError(f"class_weight is {class_weight!r}; weights must be finite, not below 0, not all 0.")
     share /= share.sum()
     return share
 

@@ -22,10 +22,10 @@ def thinned(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     >>> thinned([{"epoch": 1, "cost": 2.34567}, {"epoch": 2, "cost": 1.0}])
     [{'epoch': 1, 'cost': 2.346}, {'epoch': 2, 'cost': 1}]
     """
-    points = {name: points(history, name) for name in quantities(history)}
-    epochs = sorted({epoch for kept in points.values() for epoch in kept})
+    curves = {name: points(history, name) for name in quantities(history)}
+    epochs = sorted({epoch for kept in curves.values() for epoch in kept})
     return [
-        {"epoch": epoch, **{name: kept[epoch] for name, kept in points.items() if epoch in kept}} for epoch in epochs
+        {"epoch": epoch, **{name: kept[epoch] for name, kept in curves.items() if epoch in kept}} for epoch in epochs
     ]
 
 
@@ -39,5 +39,5 @@ def short(value: float) -> float:
     >>> short(0.123456), short(5.0)
     (0.1235, 5)
     """
-    short = float(f"{value:.4g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded

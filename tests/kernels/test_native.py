@@ -40,9 +40,9 @@ import os, sys, zlib
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import jax, numpy as np
 from laddernet.kernels import native
-from laddernet.models import find
-from laddernet.training import initial_state, run_epoch
-from laddernet.noise import normal
+from laddernet.network.models import find
+from laddernet.training.step import initial_state, run_epoch
+from laddernet.kernels.noise import normal
 sizes = (300, 200, 10)
 state = initial_state(jax.random.key(0), 0.1, find(sys.argv[2]), sizes)
 x = normal(jax.random.key(1), (300, 300))
@@ -344,8 +344,8 @@ def test_a_compiler_may_have_arguments(cache: Path, monkeypatch: pytest.MonkeyPa
 DEVICES = """
 import jax, numpy as np
 from laddernet.kernels import native
-from laddernet.models import find
-from laddernet.training import initial_state, run_epoch
+from laddernet.network.models import find
+from laddernet.training.step import initial_state, run_epoch
 
 first, second = jax.devices()
 native._has_kernels = lambda device: device in having

@@ -18,7 +18,7 @@ from laddernet.network.models import MODELS, find
 GATE = '''
 import jax
 
-from laddernet.combinators import Combinator, PerUnit, initially
+from laddernet.network.combinators import Combinator, PerUnit, initially
 
 
 class Gate(Combinator):

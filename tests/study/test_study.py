@@ -599,7 +599,7 @@ def compute(folder: Path, configs: dict, error: float = 10.0) -> None:
 
 
 def raise_revision(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("training", "study.plan", "study.status"):
+    for module in ("training.config", "study.plan", "report.status"):
         monkeypatch.setattr(f"laddernet.{module}.REVISION", REVISION + 1)
 
 
