@@ -163,7 +163,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
         earlier = None
         if flag("warm_start", self.warm_start) and hasattr(self, "network_"):
-            earlier = Earlier(self.classes_, self._how, self.network_.scaling, self._networks)
+            kept = vars(self)
+            earlier = Earlier(kept["classes_"], kept["_how"], kept["network_"].scaling, kept["_networks"])
         x = self._checked(X, reset=True)
         if y is None:
             raise InputError("This LadderClassifier requires y to be passed, but the target y is None.")
