@@ -24,7 +24,7 @@ lint: .venv/installed
 
 # The documentation as a site, in site/; tests/test_docs.py builds it too.
 docs: .venv/installed
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # ROUNDS=10: the tests that start processes, servers or a browser, with every core busy.
 stress: tools .venv/installed

@@ -7,6 +7,7 @@
 """
 
 import base64
+import html
 import json
 import posixpath
 import re
@@ -87,32 +88,22 @@ def command_line() -> str:
 def _command(command: Any, parent: Any) -> list[str]:
     with type(parent)(command, info_name=command.name, parent=parent) as context:
         usage = f"laddernet {command.name} {' '.join(command.collect_usage_pieces(context))}"
-        parts = [f"## {command.name}", f"```text\n{usage}\n```", " ".join((command.help or "").split("\n\n")[0].split())]
-        parts += [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n")[1:]]
-        shown = [param for param in command.params if not getattr(param, "hidden", False)]
-        arguments = [param for param in shown if param.param_type_name == "argument"]
-        options = [param for param in shown if param.param_type_name == "option"]
-        if arguments:
-            rows = [f"| `{param.make_metavar(context)}` | {_help(param)} |" for param in arguments]
-            parts.append("\n".join(["| argument | meaning |", "|---|---|", *rows]))
-        if options:
-            rows = [f"| {_names(param, context)} | {_help(param)} |" for param in options]
-            parts.append("\n".join(["| option | meaning |", "|---|---|", *rows]))
+        parts = [f"## {command.name}", f"```text\n{usage}\n```"]
+        parts += [" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n")]
+        for kind in ("argument", "option"):
+            records = [param.get_help_record(context) for param in command.params if param.param_type_name == kind]
+            rows = [f"| {_name(record[0])} | {_cell(record[1])} |" for record in records if record]
+            if rows:
+                parts.append("\n".join([f"| {kind} | meaning |", "|---|---|", *rows]))
         return parts
 
 
-def _names(option: Any, context: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    return names if option.is_flag else f"{names} `{option.make_metavar(context)}`"
+def _name(name: str) -> str:
+    return f"`{' '.join(name.split())}`".replace("|", "\\|")
 
 
-def _help(param: Any) -> str:
-    """What a parameter means, with its default unless the text names one."""
-    text = " ".join((param.help or "").split()).replace("|", "\\|")
-    default = param.default
-    if "[default" in text or default in (None, "", False) or callable(default) or param.required:
-        return text
-    return f"{text} [default: {'yes' if default is True else default}]"
+def _cell(text: str) -> str:
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("[", "\\[")
 
 
 # --- The notebook ----------------------------------------------------------------------------------------------------

@@ -26,14 +26,14 @@ def test_the_readme_example_learns_digits_from_a_hundred_labels() -> None:
 
 
 def test_the_example_of_training_does_far_better_than_chance() -> None:
-    names = run("docs/training.md")
+    names = run("docs/reference/training.md")
     assert names["trained"].error(names["digits"].x_test, names["digits"].y_test) < 20
 
 
 def test_a_combinator_of_ones_own_takes_under_fifteen_lines_and_trains() -> None:
-    class_block = python_blocks("docs/models.md")[0]
+    class_block = python_blocks("docs/explanation/models.md")[0]
     assert len(class_block.splitlines()) < 15
-    names = run("docs/models.md")
+    names = run("docs/explanation/models.md")
     assert names["config"].model.endswith(":Gate")
     assert len(names["trained"].history) == 2
 
