@@ -1,6 +1,6 @@
-"""MkDocs hook: the pages that are not written by hand, and links that leave docs/.
+"""MkDocs hook: what is not written by hand, and links that leave docs/.
 
-- reference/cli.md is rendered from the commands themselves.
+- reference/cli.md gets every command, rendered from the objects that parse it.
 - tutorials/notebook.md is rendered from the notebook, with the outputs that it holds.
 - The Markdown files of results/ become pages. A link to any other file outside docs/ becomes the file's path as text,
   since the site holds no source code. In the repository all these links are ordinary relative links.
@@ -21,13 +21,13 @@ from mkdocs.structure.files import File, Files
 from laddernet.cli import app
 
 ROOT = Path(__file__).parent.parent
+COMMANDS = "reference/cli.md"
 NOTEBOOK = "tutorials/notebook.ipynb"
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and the pages of results/."""
-    files.append(File.generated(config, "reference/cli.md", content=command_line()))
     book, pictures = notebook(json.loads((ROOT / "docs" / NOTEBOOK).read_text("utf-8")))
     files.append(File.generated(config, "tutorials/notebook.md", content=book))
     for name, content in pictures.items():
@@ -40,6 +40,8 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Point every link at its page; one to a file that is not in the site becomes text."""
     source = page.file.src_uri
+    if source == COMMANDS:
+        markdown += command_line()
     here = source if source.startswith("results/") else f"docs/{source}"  # in the repository
 
     def moved(found: re.Match[str]) -> str:
@@ -55,9 +57,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         bare = text.strip("`")
         return f"`{path}`" if path.endswith(bare.rstrip("/")) else f"{text} (`{path}`)"
 
-    return "".join(
-        part if code else _LINK.sub(moved, part) for code, part in _parts(markdown)
-    )
+    return "".join(part if code else _LINK.sub(moved, part) for code, part in _parts(markdown))
 
 
 def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
@@ -70,14 +70,9 @@ def _parts(markdown: str) -> Iterator[tuple[bool, str]]:
 
 
 def command_line() -> str:
-    """The page of all commands: usage, arguments and options, from the objects that parse them."""
+    """A section for each command: usage, arguments and options."""
     group: Any = typer.main.get_command(app)
-    parts = [
-        "# Command line",
-        "This page is generated from the commands. `laddernet COMMAND --help` prints the same.",
-        "Exit codes: 0 for success, 1 for a run that failed or diverged, 2 for bad input, which is explained in one "
-        "sentence, 130 for Ctrl-C.",
-    ]
+    parts = [""]
     with group.make_context("laddernet", ["models"]) as context:
         for name in group.list_commands(context):
             command = group.resolve_command(context, [name])[1]

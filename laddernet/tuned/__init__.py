@@ -109,8 +109,8 @@ def to_toml(data: str, entries: Mapping[Key, Entry]) -> str:
     searched = true
     <BLANKLINE>
     """
-    head = f"Hyperparameters for {data}, by number of labels and model, and where they come from (docs/reference/tuning.md)."
-    lines = [f"# {head}", f"data = {toml_value(data)}", ""]
+    head = f"Hyperparameters for {data}, by number of labels and model, and where they come from"
+    lines = [f"# {head} (docs/reference/tuning.md).", f"data = {toml_value(data)}", ""]
     for (labels, model), entry in sorted(entries.items(), key=lambda item: item[0][0]):
         name = f"{labels}.{toml_key(model)}"
         lines.append(f"[{name}]")
