@@ -349,6 +349,9 @@ class Disturbed:
         if "Ray node" in victim and self.cluster.nodes["other"].poll() is not None:
             self.cluster.start("other")  # it was killed, or ended because the others took it for dead
             return None
+        if "PostgreSQL" in victim and self.server is not None and self.server.has_ended:
+            self.server.start()  # a server that loses a backend may end instead of recovering
+            return None
         found = self._found(victim)
         if not found:
             return None
@@ -521,8 +524,17 @@ class Postgres:
                 time.sleep(0.5)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the server has ended by itself: it then removes the file that holds its process id."""
+        return not self._pid_file.exists()
+
+    @property
     def pid(self) -> int:
-        return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+        return int(self._pid_file.read_text().split()[0])
+
+    @property
+    def _pid_file(self) -> Path:
+        return self._folder / "data" / "postmaster.pid"
 
     def stop(self) -> None:
         with suppress(subprocess.CalledProcessError):
