@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test tools lint stress torture bench clean
+.PHONY: demo test tools lint docs stress torture bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -22,6 +22,10 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site, in site/; tests/test_docs.py builds it too.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # ROUNDS=10: the tests that start processes, servers or a browser, with every core busy.
 stress: tools .venv/installed

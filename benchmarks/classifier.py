@@ -121,7 +121,7 @@ def memory() -> Iterator[tuple[str, str]]:
 
 
 def mnist() -> Iterator[tuple[str, str]]:
-    """The setting that docs/classifier.md has for images like MNIST's: 100 labels, 60,000 rows."""
+    """The setting that docs/reference/classifier.md has for images like MNIST's: 100 labels, 60,000 rows."""
     from laddernet import LadderClassifier
     from laddernet.data import load
 

@@ -1,10 +1,10 @@
 """Makes what the documents show: python docs/pictures.py [labels] [table] [notebook], by default all three.
 
-labels: the picture of docs/labels.md, and the numbers that it quotes. What was measured is kept in
+labels: the picture of docs/how-to/how-many-labels.md, and the numbers that it quotes. What was measured is kept in
 docs/images/labels.json (nine minutes of a core), and measured again when the draws or the classifier's parameters are
 no longer those; delete the file if the classifier itself has changed.
-table: runs docs/tutorial-table.md, and puts what comes out in place of what stands there.
-notebook: runs docs/tutorial-notebook.ipynb in place; it needs nbclient and ipykernel.
+table: runs docs/tutorials/table.md, and puts what comes out in place of what stands there.
+notebook: runs docs/tutorials/notebook.ipynb in place; it needs nbclient and ipykernel.
 """
 
 import contextlib
@@ -95,7 +95,7 @@ def labels() -> None:
 
 def table() -> None:
     """Run the blocks of the tutorial in order; a block of text after one is what it prints."""
-    document = DOCS / "tutorial-table.md"
+    document = DOCS / "tutorials" / "table.md"
     names: dict[str, Any] = {}
 
     def run(found: re.Match[str]) -> str:
@@ -119,7 +119,7 @@ def notebook() -> None:
     import nbformat
     from nbclient import NotebookClient
 
-    path = DOCS / "tutorial-notebook.ipynb"
+    path = DOCS / "tutorials" / "notebook.ipynb"
     book = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(book, resources={"metadata": {"path": folder}}, record_timing=False).execute()

@@ -21,9 +21,9 @@ from torture.common import ROOT, Outcome
 FILE = ROOT / "results" / "torture.md"
 _HEAD = """# Torture
 
-Kills, system faults and bad inputs, as `make torture` runs them ([what they check](../docs/architecture.md#torture)).
-Each section is written by its last run; `--add` adds a run to those of the same code before it, as torture.json keeps
-them.
+Kills, system faults and bad inputs, as `make torture` runs them
+([what they check](../docs/explanation/architecture.md#torture)). Each section is written by its last run; `--add` adds
+a run to those of the same code before it, as torture.json keeps them.
 """
 Figures = Callable[[Outcome], Iterator[tuple[str, str]]]
 

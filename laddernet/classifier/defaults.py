@@ -14,7 +14,7 @@ _NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS = 1000, 2**22  # how near rows lie to each oth
 
 @dataclass(frozen=True)
 class Defaults:
-    """What is taken for parameters that are None. How they were chosen is in docs/classifier.md."""
+    """What is taken for parameters that are None. How they were chosen is in results/classifier.md."""
 
     hidden: tuple[int, ...]
     noise: tuple[float, float]  # of the input, of the layers above; there is less for rows that lie close together

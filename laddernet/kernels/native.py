@@ -1,8 +1,8 @@
 """Native kernels: which are used, and how C becomes functions that XLA can call.
 
 Every kernel has a plain twin, made of XLA's own operations; where there is a C compiler the native one is used, because
-it does in one pass over memory what XLA does in several (docs/performance.md). The library is compiled at its first use
-and kept in the cache; its name says what it was made from, and its checksum.
+it does in one pass over memory what XLA does in several (results/performance.md). The library is compiled at its first
+use and kept in the cache; its name says what it was made from, and its checksum.
 
 ``LADDERNET_NATIVE`` is the switch: ``0`` for plain kernels only, or the names of those to use: ``product,update``.
 """

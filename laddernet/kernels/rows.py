@@ -1,7 +1,7 @@
 """What is done to a layer's rows between two matrix products, with derivatives written by hand.
 
 Between the products a step is bound by memory: what counts is how often an array is read and written. The derivatives
-that JAX would find compute the same in more passes; see docs/performance.md.
+that JAX would find compute the same in more passes; see results/performance.md.
 """
 
 from collections.abc import Iterable, Sequence

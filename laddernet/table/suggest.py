@@ -5,7 +5,7 @@ where d is their distance in the network's last hidden layer and h² the median 
 covered as well as it is like the most similar row that has a label. Rows are taken one after another, each time the one
 by which the unlabelled rows are covered best, on average: far from what has a label, and in the midst of many. How sure
 the network is of a row does not count. With few labels it is sure of much that is wrong, and the rows in doubt are odd
-ones: labels chosen by doubt taught less than labels drawn by lot (docs/tables.md has the numbers).
+ones: labels chosen by doubt taught less than labels drawn by lot (docs/how-to/label-in-rounds.md).
 
 Of a large table a sample is looked at that is always the same.
 """

@@ -50,7 +50,7 @@ class Recipe:
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
 
 
-# How the quick one was found, and what it costs: docs/training.md. The small one is for some thousand rows.
+# How the quick one was found, and what it costs: results/README.md. The small one is for some thousand rows.
 RECIPES = {
     "paper": Recipe(150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
     "quick": Recipe(

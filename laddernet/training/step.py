@@ -33,7 +33,7 @@ State = tuple[Packed, optax.OptState]
 _LARGE = 2**15  # elements of a matrix that has its own place
 
 # Without the first, XLA copies every weight matrix at each step, lest an update overwrite what is still to be read.
-# The second lets it reorder sums; NaN and infinity stay what they are. Measured in docs/performance.md.
+# The second lets it reorder sums; NaN and infinity stay what they are. Measured in results/performance.md.
 _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cpu_enable_fast_math": True}
 
 

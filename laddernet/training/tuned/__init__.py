@@ -100,7 +100,7 @@ def to_toml(data: str, entries: Mapping[Key, Entry]) -> str:
     """The file's text, which :func:`parse` reads, in the order of labels; the same for the same entries.
 
     >>> print(to_toml("digits", {(100, "linear"): Entry({"noise": 0.3}, {"searched": True})}))
-    # Hyperparameters for digits, by number of labels and model, and where they come from (docs/tuning.md).
+    # Hyperparameters for digits, by number of labels and model, and where they come from (docs/reference/tuning.md).
     data = "digits"
     <BLANKLINE>
     [100.linear]
@@ -109,8 +109,8 @@ def to_toml(data: str, entries: Mapping[Key, Entry]) -> str:
     searched = true
     <BLANKLINE>
     """
-    head = f"Hyperparameters for {data}, by number of labels and model, and where they come from (docs/tuning.md)."
-    lines = [f"# {head}", f"data = {toml_value(data)}", ""]
+    head = f"Hyperparameters for {data}, by number of labels and model, and where they come from"
+    lines = [f"# {head} (docs/reference/tuning.md).", f"data = {toml_value(data)}", ""]
     for (labels, model), entry in sorted(entries.items(), key=lambda item: item[0][0]):
         name = f"{labels}.{toml_key(model)}"
         lines.append(f"[{name}]")
