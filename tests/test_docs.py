@@ -16,7 +16,9 @@ import laddernet
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 DOCUMENTS = sorted(
-    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*.md"))
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md", "docs/**/*.ipynb", "results/*.md")
+    for path in ROOT.glob(pattern)
 )
 
 

@@ -45,7 +45,7 @@ from laddernet.study import driver, store
 assert hasattr(driver, "HEARTBEAT") and hasattr(driver, "_DEATHS")
 driver.HEARTBEAT, driver._DEATHS = 0.5, 10**9
 store.Store.open.__func__.__kwdefaults__["lease"] = {LEASE}
-from laddernet.cli import main
+from laddernet.cli.main import main
 main()
 """
 

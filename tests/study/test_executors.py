@@ -102,7 +102,7 @@ for name in ("sched_getaffinity", "sched_setaffinity"):
 PROGRAM = """
 import sys
 assert sys.modules["fcntl"] is None
-from laddernet.cli import main
+from laddernet.cli.main import main
 import laddernet.cli.study
 from jax._src import xla_bridge
 

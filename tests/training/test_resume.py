@@ -21,7 +21,7 @@ PROGRAM = """
 import os, signal
 os.fsync = lambda descriptor: None
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from laddernet.cli import main
+from laddernet.cli.main import main
 main()
 """
 AT_MOST = 12  # checkpoints of a process: five that are killed leave some of the epochs for the last
