@@ -1,26 +1,19 @@
-"""The study as one HTML file that needs no network: the table, the spread, the curves, the networks, the runs.
+"""The page of a study: its table, the spread over seeds, learning curves, what the networks learned, the runs."""
 
-All that a user may have named travels as JSON in which no markup can be, and the page's script shows it as text. A
-Content-Security-Policy lets nothing run but that script, and nothing be fetched.
-"""
-
-import base64
-import hashlib
-import html
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import resources
-from string import Template
 from typing import Any
 
 from laddernet.network.models import MODELS
+from laddernet.report.document import document
 from laddernet.report.pictures import Denoised, Surface
 from laddernet.report.tables import REFERENCE, Cell, Table
 from laddernet.study.curves import points, quantities
 
 OWN_GROUP = "Your own"
+_VIEWS = ("models", "table", "spread", "curves", "surfaces", "networks", "runs")
+_SCRIPTS = [f"{name}.js" for name in ("elements", "charts", *_VIEWS, "study")]
 
 
 @dataclass(frozen=True)
@@ -63,51 +56,13 @@ class PageData:
 
 
 def page(study: PageData) -> str:
-    """One self-contained HTML document."""
-    script, style = asset("page.js"), asset("page.css")
-    return Template(asset("page.html")).substitute(
-        policy=f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
-        title=html.escape(study.title.encode(errors="replace").decode()),
-        style=style,
-        study=_json(_study(study)),
-        curves=_json(_curves(study.runs)),
-        pictures=_json([asdict(pictures) for pictures in study.pictures]),
-        script=script,
-    )
-
-
-def asset(name: str) -> str:
-    """The text of one of the page's parts."""
-    return resources.files("laddernet.report").joinpath("assets", name).read_text("utf-8")
-
-
-def allowed(text: str) -> str:
-    """The name by which a Content-Security-Policy allows an inline script or style."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _json(value: Any) -> str:
-    """JSON for inside a script element: nothing in it can end the element, nor is anything but ASCII.
-
-    >>> print(_json({"</script>": math.nan}))
-    {"\\u003c/script\\u003e":null}
-    """
-    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for NaN and infinity, which JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return value
+    """Make one self-contained HTML document."""
+    data = {
+        "study": _study(study),
+        "curves": _curves(study.runs),
+        "pictures": [asdict(pictures) for pictures in study.pictures],
+    }
+    return document("study.html", _SCRIPTS, data, title=study.title)
 
 
 # --- The study and its runs -------------------------------------------------------------------------------------
@@ -165,7 +120,7 @@ class _Distinct:
         self._places: dict[str, int] = {}
 
     def place(self, value: Any) -> int:
-        text = json.dumps(_finite(value), sort_keys=True)
+        text = json.dumps(value, sort_keys=True)
         if text not in self._places:
             self._places[text] = len(self.values)
             self.values.append(value)

@@ -1,5 +1,6 @@
 """Searches: what they try, what they never see, and that a killed one goes on. Most draws are made up, not trained."""
 
+import json
 import re
 import signal
 import subprocess
@@ -201,9 +202,11 @@ def test_the_report_shows_trials_importances_and_slices(searched: tuple[Path, in
         assert text in done.out
         assert text in said
     html = (folder / "t" / "tune.html").read_text()
-    assert html.count("<circle") == 5 * 5
-    assert "of the effect" in html
-    assert not re.search(r"https?://|<script|url\(", html)
+    assert html.count("% of the effect</span>") == 5
+    data = re.search(r'id="data-searches">(.*?)</script>', html)
+    assert data
+    (shown,) = json.loads(data[1])
+    assert [len(trial["values"]) for trial in shown["trials"]] == [5] * 5
 
 
 def test_the_best_values_become_an_entry_with_its_origin_which_runs_use(searched: tuple[Path, int, str]) -> None:

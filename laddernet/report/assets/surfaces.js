@@ -1,0 +1,237 @@
+// A combinator ẑ = g(z̃, u) as a surface that turns, as a map with contours, and as cross-sections.
+
+const view = { yaw: -0.65, pitch: 0.5 }; // of all surfaces
+const inkColour = () => (dark() ? "#e8e8ea" : "#22242a");
+const NUMBERS = "12px system-ui, sans-serif";
+const SYMBOLS = "italic 15px system-ui, sans-serif";
+
+function extentOf(grid) {
+  const [low, high] = d3.extent(grid.flat());
+  return high - low < 1e-6 ? [low - 0.5, high + 0.5] : [low, high];
+}
+
+const coloursOf = (grid) => d3.scaleSequential(extentOf(grid), viridis);
+
+function canvas(width, height, attributes = {}) {
+  const sharp = 2; // for fine screens, and for paper
+  const element = make("canvas", { width: width * sharp, height: height * sharp, ...attributes });
+  element.style.aspectRatio = `${width} / ${height}`;
+  element.style.maxWidth = `${width}px`;
+  const pen = element.getContext("2d");
+  pen.scale(sharp, sharp);
+  return [element, pen];
+}
+
+/** The grid as an image with one pixel for each point, u upwards. */
+function heatImage(grid) {
+  const n = grid.length;
+  const image = make("canvas", { width: n, height: n });
+  const pen = image.getContext("2d");
+  const colour = coloursOf(grid);
+  grid.forEach((row, i) =>
+    row.forEach((value, j) => {
+      pen.fillStyle = colour(value);
+      pen.fillRect(j, n - 1 - i, 1, 1);
+    }),
+  );
+  return image;
+}
+
+// --- The surface ------------------------------------------------------------------------------------------------
+
+/** A surface that can be turned: faces are painted from the far to the near. */
+function heightField({ axis, z_hat: grid, name, layer }) {
+  const [width, height] = [430, 390];
+  const [low, high] = extentOf(grid);
+  const n = axis.length;
+  const unit = (i) => (2 * i) / (n - 1) - 1;
+  const level = (value) => 1.3 * ((value - low) / (high - low)) - 0.65;
+  const colour = coloursOf(grid);
+  const label = `Surface of layer ${layer}, ${name}: ẑ from ${short(low)} to ${short(high)}; arrow keys turn it`;
+  const [element, pen] = canvas(width, height, { tabindex: 0, role: "img", "aria-label": label, class: "turn" });
+  const line = (from, to) => {
+    pen.beginPath();
+    pen.moveTo(from[0], from[1]);
+    pen.lineTo(to[0], to[1]);
+    pen.stroke();
+  };
+
+  /** Where a point of the unit cube is painted, and its distance from the eye. */
+  function project(x, y, z) {
+    const [cy, sy, cp, sp] = [Math.cos(view.yaw), Math.sin(view.yaw), Math.cos(view.pitch), Math.sin(view.pitch)];
+    const [a, b] = [x * cy + y * sy, -x * sy + y * cy];
+    return [width / 2 + 8 + 126 * a, height / 2 + 2 - 126 * (z * cp + b * sp), b * cp - z * sp];
+  }
+
+  function facesOf(points) {
+    const faces = [];
+    for (let i = 0; i + 1 < n; i++)
+      for (let j = 0; j + 1 < n; j++) {
+        const corners = [points[i][j], points[i][j + 1], points[i + 1][j + 1], points[i + 1][j]];
+        const value = (grid[i][j] + grid[i + 1][j + 1]) / 2;
+        const slope = (grid[i][j + 1] - grid[i][j] + grid[i + 1][j] - grid[i][j]) / (high - low);
+        faces.push({ corners, depth: d3.mean(corners, (c) => c[2]), value, light: clamp(0.93 - 0.7 * slope, 0.72, 1.08) });
+      }
+    return faces.sort((a, b) => b.depth - a.depth);
+  }
+
+  function paint() {
+    pen.clearRect(0, 0, width, height);
+    pen.lineWidth = 1;
+    pen.strokeStyle = inkColour();
+    pen.globalAlpha = 0.35;
+    const floor = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([x, y]) => project(x, y, -0.72));
+    floor.forEach((corner, i) => line(corner, floor[(i + 1) % 4]));
+    pen.globalAlpha = 1;
+    const points = grid.map((row, i) => row.map((value, j) => project(unit(j), unit(i), level(value))));
+    for (const { corners, value, light } of facesOf(points)) {
+      const { r, g, b } = d3.rgb(colour(value));
+      pen.beginPath();
+      corners.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+      pen.closePath();
+      pen.fillStyle = d3.rgb(r * light, g * light, b * light).clamp();
+      pen.fill();
+      pen.strokeStyle = "rgb(0 0 0 / 0.22)";
+      pen.lineWidth = 0.5;
+      pen.stroke();
+    }
+    paintAxes();
+  }
+
+  function paintAxes() {
+    pen.fillStyle = pen.strokeStyle = inkColour();
+    pen.lineWidth = 1;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    const write = (font, text, [x, y], shift = 0) => {
+      pen.font = font;
+      pen.fillText(text, x + shift, y);
+    };
+    // The axes run along the two edges of the floor that are nearest to the eye.
+    const nearest = (edges) => d3.least(edges, ({ middle }) => project(...middle, -0.72)[2]);
+    const along = nearest([-1, 1].map((y) => ({ middle: [0, y], out: [0, y * 1.28], ends: [[-1, y * 1.12], [1, y * 1.12]] })));
+    const across = nearest([-1, 1].map((x) => ({ middle: [x, 0], out: [x * 1.28, 0], ends: [[x * 1.12, -1], [x * 1.12, 1]] })));
+    for (const [edge, symbol] of [[along, "z̃"], [across, "u"]]) {
+      write(SYMBOLS, symbol, project(...edge.out, -0.72));
+      edge.ends.forEach((end, i) => write(NUMBERS, short(i ? axis.at(-1) : axis[0]), project(...end, -0.72)));
+    }
+    // The axis of ẑ is at the leftmost corner of the floor.
+    const [x, y] = d3.least([[-1, -1], [1, -1], [1, 1], [-1, 1]], (corner) => project(...corner, 0)[0]);
+    line(project(x, y, -0.65), project(x, y, 0.65));
+    pen.textAlign = "right";
+    [[low, -0.65], [high, 0.65]].forEach(([value, z]) => write(NUMBERS, short(value), project(x, y, z), -5));
+    write(SYMBOLS, "ẑ", project(x, y, 0), -8);
+  }
+
+  const turn = (yaw, pitch) => {
+    view.yaw += yaw;
+    view.pitch = clamp(view.pitch + pitch, 0.08, 1.45);
+    paint();
+  };
+  element.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    turn(...step);
+  });
+  element.addEventListener("pointerdown", (event) => element.setPointerCapture(event.pointerId));
+  element.addEventListener("pointermove", (event) => {
+    if (event.buttons & 1) turn(event.movementX * 0.01, event.movementY * 0.008);
+  });
+  paint();
+  return element;
+}
+
+// --- The map ----------------------------------------------------------------------------------------------------
+
+function contourMap({ axis, z_hat: grid, name, layer }) {
+  const [width, height, left, right, top, bottom] = [370, 370, 40, 364, 8, 332];
+  const [element, pen] = canvas(width, height, { role: "img", "aria-label": `Layer ${layer}, ${name}: ẑ over z̃ and u` });
+  const x = d3.scaleLinear(d3.extent(axis), [left, right]);
+  const y = d3.scaleLinear(d3.extent(axis), [bottom, top]);
+  const n = axis.length;
+  const cell = (right - left) / (n - 1); // a pixel's middle has its value, so the outer pixels are half outside
+  const place = ([i, j]) => [left + (i - 0.5) * cell, bottom - (j - 0.5) * cell];
+  const colour = coloursOf(grid);
+  const contours = d3.contours().size([n, n]);
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, top, right - left, bottom - top);
+  pen.clip();
+  pen.drawImage(heatImage(grid), left - cell / 2, top - cell / 2, n * cell, n * cell);
+  const labels = [];
+  for (const level of d3.ticks(...extentOf(grid), 6)) {
+    const rings = contours.contour(grid.flat(), level).coordinates.flat().map((ring) => ring.map(place));
+    pen.strokeStyle = ink(colour(level));
+    pen.lineWidth = Math.abs(level) < 1e-9 ? 1.8 : 0.8;
+    pen.beginPath();
+    rings.forEach((ring) => ring.forEach((point, i) => (i ? pen.lineTo(...point) : pen.moveTo(...point))));
+    pen.stroke();
+    // A label on the contour, away from the other labels and near the diagonal.
+    const inside = rings.flat().filter(([a, b]) => a > left + 16 && a < right - 16 && b > top + 10 && b < bottom - 10);
+    const room = ([a, b]) => Math.min(60, ...labels.map((l) => Math.hypot(l.x - a, l.y - b))) - 0.15 * Math.abs(a - b - left + top);
+    const best = d3.greatest(inside, room);
+    if (best && room(best) > -30) labels.push({ x: best[0], y: best[1], level });
+  }
+  pen.font = "11px system-ui, sans-serif";
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  for (const { x: a, y: b, level } of labels) {
+    pen.lineWidth = 4;
+    pen.strokeStyle = colour(level);
+    pen.strokeText(short(level), a, b);
+    pen.fillStyle = ink(colour(level));
+    pen.fillText(short(level), a, b);
+  }
+  pen.restore();
+  pen.fillStyle = inkColour();
+  pen.font = NUMBERS;
+  pen.textBaseline = "middle";
+  for (const tick of x.ticks(4)) {
+    pen.textAlign = "center";
+    pen.fillText(short(tick), x(tick), bottom + 13);
+    pen.textAlign = "right";
+    pen.fillText(short(tick), left - 6, y(tick));
+  }
+  pen.font = SYMBOLS;
+  pen.fillText("z̃", (left + right) / 2, bottom + 29);
+  pen.fillText("u", left - 24, (top + bottom) / 2 - 18);
+  return element;
+}
+
+// --- Cross-sections ---------------------------------------------------------------------------------------------
+
+/** ẑ along one variable for five values of the other, each line with its label at its end. */
+function sections({ axis, z_hat: grid, name, layer }, alongU) {
+  const [width, height, right, top, bottom] = [350, 205, 66, 18, 37];
+  const [along, other] = alongU ? ["u", "z̃"] : ["z̃", "u"];
+  const y = scaleFor(grid.flat(), false);
+  const line = (15 / (height - top - bottom)) * (y.domain[1] - y.domain[0]); // the height of a label, in units of ẑ
+  const end = axis.at(-1);
+  const leader = end + (8 / (width - 40 - right)) * (end - axis[0]);
+  const lines = d3.range(5).map((k) => {
+    const at = Math.round((k / 4) * (axis.length - 1));
+    const values = axis.map((_, i) => (alongU ? grid[i][at] : grid[at][i]));
+    const stroke = viridis(dark() ? 0.36 + 0.16 * k : 0.19 * k);
+    return { points: d3.zip(axis, values), stroke, strokeWidth: 1.6 + 0.4 * k, name: `${other} = ${short(axis[at])}`, y: values.at(-1) };
+  });
+  const byHeight = d3.sort(lines, (each) => each.y);
+  byHeight.forEach((each, i) => (each.label = i ? Math.max(each.y, byHeight[i - 1].label + line) : each.y));
+  const over = Math.max(0, byHeight.at(-1).label - y.domain[1]);
+  byHeight.forEach((each) => (each.label -= over));
+  return plot(`Layer ${layer}, ${name}: ẑ along ${along} for five values of ${other}`, {
+    width,
+    height,
+    marginLeft: 40,
+    marginRight: right,
+    marginTop: top,
+    marginBottom: bottom,
+    x: { domain: [axis[0], end], label: along, ticks: 4 },
+    y: { ...y, label: "ẑ", ticks: 4 },
+    marks: [
+      ...lines.map(({ points, stroke, strokeWidth }) => Plot.line(points, { stroke, strokeWidth, className: "section" })),
+      Plot.link(lines, { x1: end, y1: "y", x2: leader, y2: "label", className: "leader" }),
+      Plot.text(lines, { x: leader, y: "label", text: "name", textAnchor: "start", dx: 2 }),
+    ],
+  });
+}
