@@ -866,7 +866,7 @@ def _why(ended: Ended, accepted: bool, made: Prepared, before: dict[str, bytes],
 
 def _replaced(before: dict[str, bytes], after: dict[str, bytes]) -> str | None:
     """Which saved result an accepted command has changed or lost."""
-    from laddernet.report.tables import finished_runs
+    from laddernet.report.writers import finished_runs
 
     for name in changed(before, after):
         content = before[name]

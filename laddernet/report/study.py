@@ -1,4 +1,4 @@
-"""What a study comes to: the table in the terminal and in files, and the page."""
+"""The report of a study: the table in the terminal and in files, and the page."""
 
 import csv
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +13,11 @@ from laddernet.data import Dataset, load
 from laddernet.errors import InputError
 from laddernet.files import reading, write_atomic, writing
 from laddernet.machine import cores
-from laddernet.report import tables
+from laddernet.report import writers
 from laddernet.report.page import PageData, Pictures, RunData, page
 from laddernet.report.pictures import combinator_surfaces, denoising
 from laddernet.report.status import Status
-from laddernet.report.tables import finished_runs
+from laddernet.report.tables import Table
 from laddernet.study.plan import Key, cell, read_plan
 from laddernet.study.store import Run, Store
 from laddernet.text import say, visible
@@ -26,21 +26,21 @@ from laddernet.training.run import default_folder, load_run
 
 
 def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:
-    """Print the table and write it as files, the page too if asked for; return how many runs failed."""
+    """Print the table and write its files, with ``html`` the page too; return the number of failed runs."""
     configs, _, command, revisions = read_plan(folder)
     status = Status.of(store, configs, revisions, history=html)
     table = status.table()
     written = {
-        "table.md": tables.to_markdown(table),
-        "table.csv": tables.to_csv(table),
-        "table.tex": tables.to_latex(table),
+        "table.md": writers.to_markdown(table),
+        "table.csv": writers.to_csv(table),
+        "table.tex": writers.to_latex(table),
     }
     if html:
         written["report.html"] = page(_page_data(folder, status, table, command))
     _keep_fuller(folder, list(written), status.count("done"))
     for name, text in written.items():
         write_atomic(folder / name, text.encode())
-    out.print(tables.to_rich(table))
+    out.print(writers.to_rich(table))
     out.print(visible(f"Written to {folder}: {', '.join(written)}"), highlight=False, markup=False, soft_wrap=True)
     for run in status.runs:
         if run.status == "failed":
@@ -57,9 +57,9 @@ def _keep_fuller(folder: Path, names: list[str], finished: int) -> None:
     with reading(old):
         content = old.read_bytes()
     try:
-        before = finished_runs(content.decode())
+        before = writers.finished_runs(content.decode())
     except (ValueError, KeyError, TypeError, csv.Error):
-        before = None  # it is not ours, or damaged
+        before = None  # another program's file, or a damaged one
     if before is not None and before <= finished:
         return
     places = (f"previous-{number}" if number > 1 else "previous" for number in count(1))
@@ -69,12 +69,13 @@ def _keep_fuller(folder: Path, names: list[str], finished: int) -> None:
             if (folder / name).exists():
                 (folder / name).rename(folder / _named(name, place))
     held = "cannot be read" if before is None else f"has {before} finished runs, the new one {finished}"
-    advice = "if that is not as it should be, check --store"
-    say(f"The table in {folder} {held}; the old files are kept as table.{place}.*, {advice}.")
+    kept = f"the old files are kept as table.{place}.*"
+    say(f"The table in {folder} {held}; {kept}, if that is unexpected, check --store.")
 
 
 def _named(name: str, place: str) -> str:
-    """
+    """Insert a word before a file name's suffix.
+
     >>> _named("table.md", "previous")
     'table.previous.md'
     """
@@ -82,7 +83,7 @@ def _named(name: str, place: str) -> str:
     return f"{stem}.{place}.{suffix}"
 
 
-def _page_data(folder: Path, status: Status, table: tables.Table, command: str) -> PageData:
+def _page_data(folder: Path, status: Status, table: Table, command: str) -> PageData:
     dataset = load(table.data)
     cells: dict[Key, list[Run]] = {}
     for run in status.runs:
@@ -90,11 +91,11 @@ def _page_data(folder: Path, status: Status, table: tables.Table, command: str) 
             cells.setdefault(cell(status.configs[run.fingerprint]), []).append(run)
 
     def of_cell(runs: list[Run]) -> Pictures | None:
-        """Those of the first run, in the order of seeds, whose weights are at hand."""
+        """Make the pictures of the first run, in the order of seeds, whose folder is on this machine."""
         found = (_pictures(folder, run, status.configs[run.fingerprint], dataset) for run in runs)
         return next((pictures for pictures in found if pictures is not None), None)
 
-    with ThreadPoolExecutor(cores()) as pool:  # most of it is compiling, which lets other threads go on
+    with ThreadPoolExecutor(cores()) as pool:  # most of the time is compiling, which releases the interpreter
         pictures = [found for found in pool.map(of_cell, cells.values()) if found is not None]
     return PageData(
         title=f"Ladder Networks on {table.data}",
@@ -125,7 +126,7 @@ def _run_data(run: Run, config: Config) -> RunData:
 
 
 def _pictures(folder: Path, run: Run, config: Config, dataset: Dataset) -> Pictures | None:
-    """What a run learned, if its folder is on this machine and it has a decoder."""
+    """Make the pictures of a run if its folder is on this machine and its network has a decoder."""
     try:
         _, trained = load_run(folder / default_folder(config))
     except InputError:

@@ -1,7 +1,8 @@
-"""Made-up studies and networks, for tests of the pages."""
+"""Made-up results, studies and networks, for tests of tables and pages."""
 
 import math
 import random
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -12,10 +13,25 @@ from laddernet.network.ladder import Ladder
 from laddernet.network.models import AnyModel, find
 from laddernet.report.page import PageData, Pictures, RunData
 from laddernet.report.pictures import combinator_surfaces, denoising
-from laddernet.report.tables import Result, tabulate
+from laddernet.report.tables import Cell, Result, Table, Welch, tabulate
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
 ENVIRONMENT = {"python": "3.11.7", "cores": 2, "devices": ["TFRT_CPU_0"], "packages": {"jax": "0.10.2"}}
+
+
+def runs(model: str, errors: Iterable[float], labels: int = 100) -> list[Result]:
+    return [Result(model, labels, seed, error) for seed, error in enumerate(errors)]
+
+
+def cell(table: Table, model: str, labels: int = 100) -> Cell:
+    (row,) = (row for row in table.rows if row.model == model)
+    return row.cells[table.labels.index(labels)]
+
+
+def welch(table: Table, model: str, labels: int = 100) -> Welch:
+    test = cell(table, model, labels).welch
+    assert test is not None
+    return test
 
 
 def history(rng: random.Random, error: float, epochs: int, layers: int) -> list[dict[str, Any]]:
