@@ -18,7 +18,7 @@ _SCRIPTS = [f"{name}.js" for name in ("elements", "charts", *_VIEWS, "study")]
 
 @dataclass(frozen=True)
 class RunData:
-    """One run, whatever became of it."""
+    """One run in any state."""
 
     fingerprint: str
     model: str
@@ -29,13 +29,13 @@ class RunData:
     seconds: float | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
-    history: Sequence[Mapping[str, Any]] = ()  # a record for each epoch; what it did not measure is absent
+    history: Sequence[Mapping[str, Any]] = ()  # a record for each epoch, with the quantities it measured
     message: str | None = None  # why it failed
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """What one run of a cell has learned."""
+    """The pictures of one run of a cell."""
 
     fingerprint: str
     surfaces: Sequence[Surface] = ()
@@ -44,7 +44,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class PageData:
-    """All that the page shows, as plain values."""
+    """The content of the page, as plain values."""
 
     title: str
     data: str
@@ -76,7 +76,7 @@ def _study(study: PageData) -> dict[str, Any]:
             **{key: getattr(run, key) for key in ("fingerprint", "model", "labels", "seed", "status", "message")},
             "error": run.error,
             "seconds": run.seconds,
-            # Without its seed and model a configuration is that of many runs.
+            # Many runs have the same configuration but for seed and model.
             "config": configs.place({k: v for k, v in run.config.items() if k not in ("seed", "model")}),
             "environment": environments.place(run.environment),
         }
@@ -103,7 +103,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _about(model: str) -> dict[str, str]:
-    """
+    """Return the group and the description of a model.
+
     >>> _about("linear")["group"]
     'Vanilla combinator variants'
     """
@@ -113,7 +114,7 @@ def _about(model: str) -> dict[str, str]:
 
 
 class _Distinct:
-    """Values held once, however often they are used."""
+    """A list of values without duplicates."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -131,7 +132,7 @@ class _Distinct:
 
 
 def _curves(runs: Iterable[RunData]) -> dict[str, Any]:
-    """For each run and quantity, where its list of epochs is and its values."""
+    """Return for each run and quantity the place of its list of epochs, and its values."""
     axes = _Distinct()
     curves = []
     for run in runs:
@@ -140,7 +141,8 @@ def _curves(runs: Iterable[RunData]) -> dict[str, Any]:
 
 
 def _curve(history: Sequence[Mapping[str, Any]], quantity: str, axes: _Distinct) -> list[Any]:
-    """
+    """Thin one curve to the points of a screen.
+
     >>> _curve([{"epoch": 1, "cost": 2.34567}, {"epoch": 2}], "cost", _Distinct())
     [0, [2.346]]
     """

@@ -1,6 +1,6 @@
-"""What a trained network has learned, made ready to be looked at: its combinators, and what denoising does.
+"""Pictures of a trained network: its combinators as surfaces, and what denoising does.
 
-Pure functions of a network; what they return are plain values, so that a page can hold them as they are.
+The functions return plain values, which a page holds as JSON.
 """
 
 import base64
@@ -23,7 +23,7 @@ from laddernet.network.ladder import Ladder, decode, draw_noise, encode
 
 Rows = NDArray[np.floating]
 
-# The pictures are small and made once: to compile them takes longer than to compute them.
+# Each program runs once on small arrays: compiling takes longer than computing, so it is not optimised.
 _quick = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
@@ -43,10 +43,10 @@ class Surface:
 def combinator_surfaces(
     ladder: Ladder, layers: Sequence[int] | None = None, *, points: int = 21, limit: float = 4.0
 ) -> list[Surface]:
-    """The surfaces of each layer's mean, typical and most unusual unit, for z̃ and u from −limit to limit.
+    """Compute the surfaces of each layer's mean, typical and most unusual unit, for z̃ and u from −limit to limit.
 
-    The typical unit's surface is the one nearest to the median over the units at every point; the most unusual
-    unit's is farthest from it. A network without a decoder has no combinators, and so no surfaces.
+    The typical unit's surface is nearest to the median over the units at every point; the most unusual unit's is
+    farthest from it. A network without a decoder has no surfaces.
 
     >>> from laddernet.network.models import find
     >>> ladder = Ladder(find("linear"), (4, 3, 2), key=jax.random.key(0))
@@ -83,7 +83,7 @@ def _combine(combinators: Sequence[Combinator], grids: Sequence[tuple[Array, Arr
 
 
 def _rounded(values: Rows) -> list[Any]:
-    """Nested lists, to about a thousandth of the largest value: finer than can be seen.
+    """Convert to nested lists, rounded to about a thousandth of the largest value, which is finer than a screen.
 
     >>> _rounded(np.array([[12.3456, -0.123456], [0, 0.001]]))
     [[12.35, -0.12], [0.0, 0.0]]
@@ -99,9 +99,10 @@ def _rounded(values: Rows) -> list[Any]:
 
 @dataclass(frozen=True)
 class Denoised:
-    """One layer's rows three times, as PNG data URIs: pictures side by side, or a line of units for each row.
+    """One layer's rows, clean, noisy and reconstructed, as PNG data URIs.
 
-    The errors are mean squares over all rows, of what the noise did and of what was left after denoising.
+    Rows that are images are side by side; otherwise a line is a row and a pixel is a unit. The errors are mean squared
+    differences from the clean rows.
     """
 
     layer: int
@@ -111,7 +112,7 @@ class Denoised:
     reconstructed: str
     noisy_error: float
     reconstructed_error: float
-    counted: bool  # whether the model's cost asks this layer to be reconstructed
+    counted: bool  # whether the model's cost has a reconstruction term for this layer
 
 
 def denoising(
@@ -124,10 +125,10 @@ def denoising(
     shown: int = 10,
     units: int = 40,
 ) -> list[Denoised]:
-    """What each layer of the decoder makes of the noise; of the rows, the first ``shown`` are pictured.
+    """Compute how well each layer of the decoder removes noise, with pictures of the first ``shown`` rows.
 
-    All rows go up together, for they are normalised together: give a hundred or more. ẑ is normalised as the clean
-    rows were, which is how the cost sees it. A layer of many units is pictured by ``units`` of them, evenly spread.
+    All rows are one batch, which is normalised as a whole: give a hundred or more. ẑ is normalised with the mean and
+    deviation of the clean rows, as in the cost. A picture shows at most ``units`` units, evenly spaced.
 
     >>> from laddernet.network.models import find
     >>> ladder = Ladder(find("vanilla"), (4, 3, 2), key=jax.random.key(0))
@@ -164,7 +165,7 @@ def denoising(
 
 @_quick
 def _denoise(ladder: Ladder, x: Array, noise_std: Array, key: PRNGKeyArray) -> list[tuple[Array, Array, Array]]:
-    """z, z̃ and ẑ of every layer."""
+    """Compute z, z̃ and ẑ of every layer."""
     noise = draw_noise(ladder.model, ladder.sizes, len(x), key=key)
     clean, noisy = encode(ladder.encoder, [(x, None), (x, noise)], noise_std)
     _, z_hat = decode(ladder.decoder, noisy.z, noisy.y)
@@ -182,26 +183,26 @@ def _mean_square(values: Rows) -> float:
 
 
 def _side_by_side(rows: Rows, shape: tuple[int, int]) -> str:
-    """Images in grey, 0 white and 1 black as ink on paper, with a white line between two."""
+    """Draw images in grey, 0 white and 1 black, with a white line between two."""
     images = np.pad(rows.reshape(-1, *shape), ((0, 0), (0, 0), (0, 1)))
     strip = np.concatenate(list(images), axis=1)[:, :-1]
     return png((255 * (1 - strip.clip(0, 1))).round().astype(np.uint8))
 
 
 def _heat(rows: Rows) -> str:
-    """A pixel for each value, from blue (−3 or less) through white to orange (3 or more)."""
+    """Draw a pixel for each value, from blue (−3 or less) through white to orange (3 or more)."""
     return png(((rows.clip(-3, 3) + 3) / 6 * 62).round().astype(np.uint8), _blue_to_orange(63))
 
 
 def _blue_to_orange(colours: int) -> NDArray[np.uint8]:
-    """Colours that the colour-blind can tell apart."""
+    """Make a palette that colour-blind readers can distinguish."""
     ends = np.array([[0x0B, 0x55, 0x9F], [0xF7, 0xF7, 0xF7], [0xB3, 0x58, 0x06]])
     places = np.linspace(0, 2, colours)
     return np.stack([np.interp(places, (0, 1, 2), end) for end in ends.T], axis=1).astype(np.uint8)
 
 
 def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> str:
-    """An image as a data URI: grey, or indices into a palette of red, green and blue."""
+    """Encode an image as a data URI: grey, or indices into a palette of red, green and blue."""
     height, width = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if palette is None else 3, 0, 0, 0)
     scanlines = np.pad(pixels, ((0, 0), (1, 0))).tobytes()  # each begins with its filter: none

@@ -1,4 +1,4 @@
-"""How far a study is, from its store alone: for the driver's own terminal and for any other."""
+"""The progress of a study, read from its store: for the driver's terminal and for any other."""
 
 import math
 import time
@@ -23,7 +23,7 @@ from laddernet.training.config import REVISION, Config
 
 @dataclass(frozen=True)
 class Status:
-    """The runs of a study as its store knows them."""
+    """The runs of a study, as recorded in its store."""
 
     configs: Mapping[str, Config]
     runs: list[Run]
@@ -38,7 +38,7 @@ class Status:
         *,
         history: bool = False,
     ) -> "Status":
-        """Read the runs, and check what is computed with: a store may be damaged."""
+        """Read the runs and check the values that are computed with: a store may be damaged."""
         runs = store.runs(list(configs), history=history)
         for run in runs:
             if run.status == "done" and not is_finite((run.result or {}).get("test_error")):
@@ -48,7 +48,7 @@ class Status:
         return cls(configs, runs, revisions or {})
 
     def remarks(self) -> tuple[str, ...]:
-        """A sentence for each other revision of the training program that runs are of."""
+        """Return a sentence for each revision of the training program other than this version's."""
         found = Counter(self.revisions.get(fingerprint, REVISION) for fingerprint in self.configs)
         return tuple(
             f"{found[revision]} of {len(self.configs)} runs are of revision {revision} of the training program, which "
@@ -58,13 +58,13 @@ class Status:
         )
 
     def count(self, status: str) -> int:
-        """How many runs are in this state; those that the store has not heard of are waiting."""
+        """Count the runs in a state; runs that the store does not have are waiting."""
         if status == "waiting":
             return len(self.configs) - sum(run.status != "waiting" for run in self.runs)
         return sum(run.status == status for run in self.runs)
 
     def table(self) -> Table:
-        """The table of what is done."""
+        """Compute the table of the finished runs."""
         configs = list(self.configs.values())
         wanted = {key: len(list(group)) for key, group in groupby(sorted(map(cell, configs)))}
         failed = {key: 0 for key in wanted}
@@ -79,7 +79,7 @@ class Status:
         return replace(table, remarks=self.remarks())
 
     def seconds_left(self, slots: int = 0) -> float | None:
-        """How long the rest will take, by how long runs took or will take at their speed; None if nothing tells."""
+        """Estimate the time left from finished runs, or from the progress of running ones; None without either."""
         running = [run for run in self.runs if run.status == "running"]
         took = [
             run.finished - run.started for run in self.runs if run.status == "done" and run.started and run.finished
@@ -92,7 +92,7 @@ class Status:
         return float(mean * left / max(slots or len(running), 1))
 
     def shown(self, *, slots: int = 0) -> RenderableType:
-        """For a terminal, not wider than 80 columns."""
+        """Make the view for a terminal of 80 columns."""
         left = self.seconds_left(slots)
         counts = [f"{self.count(status)} {status}" for status in ("done", "running", "waiting", "failed")]
         head = f"{len(self.configs)} runs: {', '.join(counts)}" + (f"; about {duration(left)} left" if left else "")
@@ -124,13 +124,14 @@ class Status:
 
 
 def _share(run: Run) -> float:
-    """How much of a run is done, from 0 to 1; 0 where its progress makes no sense."""
+    """Return the finished share of a run, from 0 to 1; 0 if its recorded progress is not valid."""
     epoch, epochs = ((run.progress or {}).get(name) for name in ("epoch", "epochs"))
     return epoch / epochs if isinstance(epoch, int) and isinstance(epochs, int) and 0 < epoch <= epochs else 0.0
 
 
 def duration(seconds: float) -> str:
-    """
+    """Write a duration in the unit that suits it.
+
     >>> duration(95), duration(7300), duration(200000)
     ('2 min', '2.0 h', '2.3 days')
     """
@@ -140,9 +141,9 @@ def duration(seconds: float) -> str:
 
 
 def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, cores_each: float) -> float:
-    """Seconds for what is left of networks of these sizes, from a short timing of this machine's matrix product.
+    """Estimate the seconds for the runs that are left, from a short timing of this machine's matrix product.
 
-    A step takes about 1.4 times its matrix products and some 2 ms; a program, 10 s to compile.
+    A step takes about 1.4 times the time of its matrix products, and 2 ms; compiling a program takes about 10 s.
     """
     ended = {run.fingerprint for run in status.runs if run.status in ("done", "failed")}
     left = [config for fingerprint, config in status.configs.items() if fingerprint not in ended]
@@ -158,8 +159,8 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, core
 
 
 def _gflops() -> float:
-    """What a core multiplies in a second while all do, in 10⁹ operations: the best of a few tries."""
-    # By NumPy: JAX in this process would reserve memory of a GPU that the workers need.
+    """Measure the matrix product of one core while all are busy, in 10⁹ operations a second: the best of 20."""
+    # With NumPy: JAX in this process would reserve GPU memory that the workers need.
     a = np.ones((300, 1000), np.float32)
     b = np.ones((1000, 500), np.float32)
     best = math.inf

@@ -1,4 +1,4 @@
-"""What the searches of a store have found: in the terminal, and as a file of tuned values."""
+"""The results of searches: in the terminal, and as a file of tuned values."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ BEST = 5  # trials that are shown
 
 
 def summary(found: Sequence[Outcome]) -> RenderableType:
-    """One line for each search, in a table for each data set and number of labels."""
+    """Make a table for each data set and number of labels, with a line for each search."""
     tables: dict[str, Table] = {}
     for outcome in found:
         title = f"{outcome.about['data']}, {outcome.about['labels']} labels"
@@ -37,13 +37,13 @@ def summary(found: Sequence[Outcome]) -> RenderableType:
 
 
 def other_revision(outcome: Outcome) -> str:
-    """The revision of the training program that a search is of, if it is not this version's."""
-    revision = outcome.about.get("revision", "unknown")  # which older searches do not name
+    """Name the revision of the training program of a search, if it is not this version's."""
+    revision = outcome.about.get("revision", "unknown")  # older searches do not record it
     return "" if revision == REVISION else f" (revision {revision})"
 
 
 def details(outcome: Outcome) -> RenderableType:
-    """The best trials, what each hyperparameter matters, and the error along each."""
+    """Make the tables of the best trials, and of the importance of each hyperparameter and the error along it."""
     names = list(outcome.space.ranges)
     best = _grid("trial", "error %", *names)
     for trial in outcome.ranked[:BEST]:
@@ -62,7 +62,7 @@ def details(outcome: Outcome) -> RenderableType:
 
 
 def compute(outcome: Outcome) -> str:
-    """What was trained, and what pruning saved of it."""
+    """Summarise what was trained and what pruning saved."""
     epochs = outcome.about["config"]["epochs"]
     counts = ", ".join(f"{outcome.count(state)} {state}" for state in STATES if outcome.count(state))
     return (
@@ -72,12 +72,12 @@ def compute(outcome: Outcome) -> str:
 
 
 def saved(outcome: Outcome) -> float:
-    """The share of draws that pruning saved."""
+    """Return the share of draws that pruning saved."""
     return outcome.draws_saved / max(outcome.draws + outcome.draws_saved, 1)
 
 
 def error(trial: Tried) -> str:
-    """The mean over the draws, and the standard deviation; their number, if it is one or they are all equal."""
+    """Write the mean and the standard deviation over the draws; their number, if there is one or all are equal."""
     if round(trial.spread, 2) > 0:
         return f"{trial.mean:.2f} ± {trial.spread:.2f}"
     draws = len(trial.errors)
@@ -85,18 +85,19 @@ def error(trial: Tried) -> str:
 
 
 def span(part: Slice) -> str:
+    """Write the range of a slice."""
     return "0" if part.high == 0 else f"{part.low:.3g} to {part.high:.3g}"
 
 
 def write_tuned(found: Iterable[Outcome], file: Path) -> list[Key]:
-    """Put the best values of each search into a file of tuned values, and leave its other entries; return which."""
+    """Write the best values of each search to a file of tuned values, keep its other entries, return the new keys."""
     chosen = newest(list(found))
     if not chosen:
-        raise InputError("No search has a trial with all its draws yet; nothing was written.")
+        raise InputError("No search has a trial with all its draws yet; continue one, then write its values.")
     names = {outcome.about["data"] for outcome in chosen.values()}
     data, entries = read(file) if file.exists() else (min(names), {})
     if names != {data}:
-        raise InputError(f"The searches are of {', '.join(sorted(names))} and {file} is for {data}; name another file.")
+        raise InputError(f"The searches are of {', '.join(sorted(names))} but {file} is for {data}; give another file.")
     new: dict[Key, Entry] = {key: outcome.entry() for key, outcome in chosen.items()}
     write_atomic(file, to_toml(data, {**entries, **new}).encode(errors="replace"))
     return list(new)

@@ -1,6 +1,8 @@
 """What a page does with text of a user, and what its policy refuses."""
 
+import hashlib
 import re
+from importlib import resources
 
 import pytest
 from browser import Browser
@@ -46,3 +48,14 @@ def test_policy_refuses_what_would_be_injected(browser: Browser) -> None:
     wait_for(lambda: refused.extend(entry["message"] for entry in browser.errors()) or len(refused) == 2)
     assert all("Content Security Policy" in message for message in refused)
     browser.requests()  # that the image was asked for is recorded although it was refused
+
+
+@pytest.mark.parametrize("library", ["d3", "plot"])
+def test_libraries_are_those_of_their_packages(library: str) -> None:
+    vendor = resources.files("laddernet.report").joinpath("assets", "vendor")
+    (row,) = (
+        line for line in vendor.joinpath("README.md").read_text().splitlines() if line.startswith(f"| {library}.")
+    )
+    assert hashlib.sha256(vendor.joinpath(f"{library}.min.js").read_bytes()).hexdigest() in row
+    assert "ISC" in row
+    assert vendor.joinpath(f"{library}.LICENSE").read_text().startswith("Copyright 20")

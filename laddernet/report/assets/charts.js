@@ -8,12 +8,14 @@ const ink = (colour) => (d3.lab(colour).l > 49.5 ? "#000" : "#fff");
 let printing = false;
 const dark = () => !printing && matchMedia("(prefers-color-scheme: dark)").matches;
 
-/** An SVG with plain numbers and titles at its axes. */
-function plot(label, { x = {}, y = {}, ...options }) {
+/** An SVG with plain numbers and titles at its axes; margins as in CSS, in pixels. */
+function plot(label, { size: [width, height], margins, x, y, ...options }) {
+  const [marginTop, marginRight, marginBottom, marginLeft] = margins;
   const axis = { tickFormat: short, tickSize: 0, labelArrow: "none", grid: true };
   const svg = Plot.plot({
     className: "plot", // the Content-Security-Policy allows the style that Plot makes for this name
     ariaLabel: label,
+    ...{ width, height, marginTop, marginRight, marginBottom, marginLeft },
     x: { ...axis, labelAnchor: "center", ...x },
     y: { ...axis, ...y },
     ...options,

@@ -100,12 +100,8 @@ function drawCurves() {
   const epochs = d3.sort(new Set(lines.flatMap(({ average }) => average.map(([epoch]) => epoch))));
   const label = `${quantityName(chart.quantity)} by epoch, with ${labelled(study.labels[chart.column])}`;
   const svg = plot(label, {
-    width,
-    height,
-    marginLeft: 56,
-    marginRight: 14,
-    marginTop: 26,
-    marginBottom: 40,
+    size: [width, height],
+    margins: [26, 14, 40, 56],
     x: { domain: [epochs[0] ?? 0, epochs.at(-1) ?? 1], label: "epoch" },
     y: { ...scaleFor(points.map(([, value]) => value), chart.log, 8), label: quantityName(chart.quantity) },
     marks: lines.flatMap(({ model, seeds, average }) => {

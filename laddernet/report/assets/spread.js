@@ -35,12 +35,8 @@ function spreadPanel(labels, column, width) {
     `${id}: ${aer === null ? "no run is finished" : `${fixed(aer)}${isSpread(se) ? ` ± ${fixed(se)}` : ""} %, ${count(errors.length, "seed")}`}`;
   const across = (half) => ({ y1: (d) => d.place - half, y2: (d) => d.place + half });
   const svg = plot(`Error of each seed, with ${labelled(labels)}: the numbers are in the table above.`, {
-    width,
-    height: row * Math.max(models.length, 1) + bottom + 10,
-    marginLeft: names,
-    marginRight: 14,
-    marginTop: 10,
-    marginBottom: bottom,
+    size: [width, row * Math.max(models.length, 1) + bottom + 10],
+    margins: [10, 14, bottom, names],
     x: { ...x, inset: 6, label: "test error, %" },
     y: { domain: [models.length - 0.5, -0.5], grid: false },
     marks: [

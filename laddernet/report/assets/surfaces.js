@@ -220,12 +220,8 @@ function sections({ axis, z_hat: grid, name, layer }, alongU) {
   const over = Math.max(0, byHeight.at(-1).label - y.domain[1]);
   byHeight.forEach((each) => (each.label -= over));
   return plot(`Layer ${layer}, ${name}: ẑ along ${along} for five values of ${other}`, {
-    width,
-    height,
-    marginLeft: 40,
-    marginRight: right,
-    marginTop: top,
-    marginBottom: bottom,
+    size: [width, height],
+    margins: [top, right, bottom, 40],
     x: { domain: [axis[0], end], label: along, ticks: 4 },
     y: { ...y, label: "ẑ", ticks: 4 },
     marks: [

@@ -3,7 +3,7 @@
 const searches = read("searches");
 let errorLog = true;
 
-const FRAME = { marginLeft: 52, marginRight: 12, marginTop: 24, marginBottom: 40 };
+const MARGINS = [24, 12, 40, 52];
 const about = ({ number, mean }) => `trial ${number}: ${fixed(mean, 2)} %`;
 const errorAxis = ({ trials }) => ({ ...scaleFor(trials.map(({ mean }) => mean), errorLog, 6), label: "validation error, %" });
 
@@ -28,9 +28,8 @@ function history(search, width) {
   const last = d3.max(trials, ({ number }) => number) ?? 1;
   if (best.length) best.push([last, lowest]);
   return plot(`Validation error of ${count(trials.length, "trial")} in their order, and the lowest so far`, {
-    ...FRAME,
-    width,
-    height: clamp(width * 0.4, 220, 320),
+    size: [width, clamp(width * 0.4, 220, 320)],
+    margins: MARGINS,
     x: { domain: [0, last], label: "trial", inset: 6, ticks: d3.ticks(0, last, width / 80).filter(Number.isInteger) },
     y: errorAxis(search),
     marks: [
@@ -65,12 +64,8 @@ function parallel(search, width) {
   const tickSide = narrow ? { dy: 11 } : { dx: -6, textAnchor: "end" };
   const nameSide = narrow ? { x: 0, dy: -10, textAnchor: "start" } : { y: 1, dy: -14 };
   return plot(`Error and hyperparameters of ${count(complete.length, "trial")} with all draws`, {
-    width,
-    height: narrow ? 66 * axes.length : 300,
-    marginLeft: narrow ? 14 : 60,
-    marginRight: narrow ? 14 : 40,
-    marginTop: 28,
-    marginBottom: narrow ? 28 : 14,
+    size: [width, narrow ? 66 * axes.length : 300],
+    margins: narrow ? [28, 14, 28, 14] : [28, 40, 14, 60],
     [along]: { domain: [0, 1], axis: null, grid: false },
     [across]: { domain: narrow ? [axes.length - 1, 0] : [0, axes.length - 1], axis: null, grid: false },
     color: { type: "identity" },
@@ -90,25 +85,36 @@ function slice(search, column) {
   const texts = new Map(ticks);
   const x = (trial) => place(trial.values[column]);
   return plot(`Validation error against ${name}, ${count(search.trials.length, "trial")}`, {
-    ...FRAME,
-    width: 310,
-    height: 210,
+    size: [310, 210],
+    margins: MARGINS,
     x: { domain: [0, 1], inset: 8, ticks: [...texts.keys()], tickFormat: (at) => texts.get(at), label: name },
     y: errorAxis(search),
     marks: dots(search.trials, x, (trial) => `${about(trial)}, ${name} ${short(trial.values[column])}`),
   });
 }
 
+function drawSearch(search, width) {
+  const section = at(search.id);
+  section.querySelector(".history").replaceChildren(history(search, width));
+  section.querySelector(".parallel").replaceChildren(parallel(search, width));
+  section.querySelectorAll(".slices figure").forEach((figure, column) => {
+    figure.replaceChildren(figure.firstElementChild, slice(search, column));
+  });
+}
+
+let waiting = 0;
+
+/** Draw one search after the other, and let the browser work in between; for the printer all at once. */
 function drawSearches() {
-  for (const search of searches) {
-    const section = at(search.id);
-    const width = clamp(section.querySelector(".history").clientWidth, 240, 900);
-    section.querySelector(".history").replaceChildren(history(search, width));
-    section.querySelector(".parallel").replaceChildren(parallel(search, width));
-    section.querySelectorAll(".slices figure").forEach((figure, column) => {
-      figure.replaceChildren(figure.firstElementChild, slice(search, column));
-    });
-  }
+  clearTimeout(waiting);
+  const width = clamp(document.querySelector(".history")?.clientWidth ?? 0, 240, 900);
+  const drawFrom = (place) => {
+    if (place === searches.length) return isReady();
+    drawSearch(searches[place], width);
+    if (printing) return drawFrom(place + 1);
+    waiting = setTimeout(() => drawFrom(place + 1));
+  };
+  drawFrom(0);
 }
 
 at("scale").append(
@@ -119,4 +125,3 @@ at("scale").append(
 );
 drawSearches();
 drawAgain(drawSearches);
-isReady();
