@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from browser import Browser
 from made_up import HOSTILE
+from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -138,6 +139,17 @@ def test_page_fits_a_narrow_window(browser: Browser) -> None:
             assert browser.one(".history svg").size["width"] <= width
     finally:
         browser.cdp("Emulation.clearDeviceMetricsOverride")
+
+
+def test_every_control_is_reached_by_tab(browser: Browser) -> None:
+    browser.open(page([search()]))
+    browser.js(
+        "window.reached = []; addEventListener('focusin', ({ target }) => "
+        "reached.push((target.ariaLabel ?? target.closest('section')?.id) + ' ' + target.tagName.toLowerCase()))"
+    )
+    ActionChains(browser.driver, duration=0).send_keys(Keys.TAB * 12).perform()
+    wanted = {"table a", "table input", "search-0 summary", "Best trials div", "table div"}
+    assert wanted <= set(browser.js("return reached"))
 
 
 def test_a_search_without_a_finished_trial_opens(browser: Browser) -> None:
