@@ -8,7 +8,7 @@ cannot be treated so (a combinator that does something which is not translated, 
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -23,25 +23,25 @@ from laddernet.kernels import native
 _log = logging.getLogger(__name__)
 
 Layer = Float[Array, "rows units"]
-Combinator = Callable[[Layer, Layer], Layer]  # a pytree, whose leaves are its parameters
 Parameters = Float[Array, "parameters units"]
 Shape = tuple[int, ...]
 
 
-def combine(combinator: Combinator, z_tilde: Layer, u: Layer) -> Layer:
-    """ẑ, the same as ``combinator(z_tilde, u)``, to be differentiated in reverse mode."""
-    with jax.named_scope("combinator"):
-        leaves, structure = jax.tree.flatten(combinator)
-        name = None
-        if _are_per_unit(leaves, z_tilde, u) and native.uses("combinator", z_tilde, u, *leaves):
-            name = _compiled(structure, tuple(leaf.shape for leaf in leaves), z_tilde.shape)
-        if name is None:
-            return combinator(z_tilde, u)
-        units = z_tilde.shape[1]
-        # Parts of one vector, put together again as vectors: XLA then sees that they lie next to each other in it, and
-        # copies all of a layer's at once, also of their derivatives.
-        parameters = jnp.concatenate([jnp.zeros(0, jnp.float32), *(leaf.ravel() for leaf in leaves)])
-        return _combine(name, z_tilde, u, parameters.reshape(-1, units))
+def combine(combinator: Any, z_tilde: Layer, u: Layer) -> Layer | None:
+    """Return ẑ = combinator(z_tilde, u); None if there is no native kernel for it.
+
+    The combinator is a pytree whose leaves are its parameters.
+    """
+    leaves, structure = jax.tree.flatten(combinator)
+    if not _are_per_unit(leaves, z_tilde, u):
+        return None
+    name = _compiled(structure, tuple(leaf.shape for leaf in leaves), z_tilde.shape)
+    if name is None:
+        return None
+    # The parameters are parts of one vector. Concatenated as vectors, they are copied at once, and so are their
+    # derivatives: XLA then finds that they are neighbours.
+    parameters = jnp.concatenate([jnp.zeros(0, jnp.float32), *(leaf.ravel() for leaf in leaves)])
+    return _combine(name, z_tilde, u, parameters.reshape(-1, z_tilde.shape[1]))
 
 
 def _are_per_unit(leaves: Sequence[Any], z_tilde: Layer, u: Layer) -> bool:

@@ -20,9 +20,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,9 @@ from laddernet.errors import InputError
 from laddernet.files import private_cache_folder, write_atomic
 
 Shape = tuple[int, ...]
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Function = Callable[Arguments, Result]
 
 FOLDER = Path(__file__).parent
 KERNELS = ("product", "update", "normalise", "combinator")
@@ -46,6 +48,37 @@ _FUNCTIONS = (
     "normalise_gradient",
 )
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
+
+
+def replaced_by(
+    kernel: str, fast: Callable[Arguments, Result | None]
+) -> Callable[[Function[Arguments, Result]], Function[Arguments, Result]]:
+    """Decorate a plain JAX function with the native kernel that computes the same.
+
+    Parameters
+    ----------
+    kernel
+        Its name in ``KERNELS``.
+    fast
+        Calls the native kernel. It takes the same arguments, and returns None for those that the kernel cannot take.
+
+    Returns
+    -------
+    Callable
+        A decorator. The decorated function calls ``fast`` where :func:`uses` allows it, otherwise the plain function,
+        which is its attribute ``__wrapped__``.
+    """
+
+    def decorate(plain: Function[Arguments, Result]) -> Function[Arguments, Result]:
+        @wraps(plain)
+        def choose(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+            arrays = [leaf for leaf in jax.tree.leaves((arguments, named)) if hasattr(leaf, "dtype")]
+            result = fast(*arguments, **named) if uses(kernel, *arrays) else None
+            return plain(*arguments, **named) if result is None else result
+
+        return choose
+
+    return decorate
 
 
 def uses(kernel: str, *arrays: Array) -> bool:

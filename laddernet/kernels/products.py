@@ -37,32 +37,36 @@ class Step(eqx.Module):
     decay: Float[Array, ""]  # weight decay: the share of a matrix that a step subtracts, as a multiple of its rate
 
 
-# --- The kernels, each beside its plain twin ----------------------------------------------------------------------
+# --- Products and Adam's step, each native kernel beside the plain function that it replaces ----------------------
 
 
-def product(a: Rows, b: Matrix, precision: Precision) -> Rows:
+def plain_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
     """Return a b."""
-    if not native.uses("product", a, b):
-        return plain_product(a, b, precision)
+    return a @ b if precision == "float32" else jnp.matmul(*_rounded(a, b), preferred_element_type=a.dtype)
+
+
+def _native_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"Arrays of shapes {a.shape} and {b.shape} cannot be multiplied.")
     (c,) = native.kernel("product", [(a.shape[0], b.shape[1])], a, b, pairs=_pairs(precision))
     return c
 
 
-def plain_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
-    return a @ b if precision == "float32" else jnp.matmul(*_rounded(a, b), preferred_element_type=a.dtype)
+product = native.replaced_by("product", _native_product)(plain_product)
 
 
-def product_transposed(a: Rows, b: Matrix, precision: Precision) -> Rows:
-    """Return a bᵀ."""
-    if not native.uses("product", a, b):
-        return plain_product(a, b.T, precision)
+def _native_product_transposed(a: Rows, b: Matrix, precision: Precision) -> Rows:
     (c,) = native.kernel("product_transposed", [(a.shape[0], b.shape[0])], a, b, pairs=_pairs(precision))
     return c
 
 
-def update(
+@native.replaced_by("product", _native_product_transposed)
+def product_transposed(a: Rows, b: Matrix, precision: Precision) -> Rows:
+    """Return a bᵀ."""
+    return plain_product(a, b.T, precision)
+
+
+def _native_update(
     w: Matrix,
     moments: tuple[Matrix, Matrix],
     inputs: Rows,
@@ -71,19 +75,28 @@ def update(
     precision: Precision,
     after: Rows | None = None,
 ) -> tuple[Matrix, tuple[Matrix, Matrix]]:
-    """Move weights whose gradient is inputsᵀ errors by one step of Adam: return them and their moments.
-
-    The native kernel writes to where w and its moments are. The last operation that still reads w must come before:
-    ``after`` is its result; without it, XLA would copy w.
-    """
-    if not native.uses("update", w, *moments, inputs, errors):
-        return moved(w, moments, plain_product(inputs.T, errors, precision), step)
+    # The kernel writes to the memory of w and its moments. The last operation that still reads w must come before:
+    # ``after`` is its result. Without it, XLA would copy w.
     settings = [step.rate, step.decay, BETA1, BETA2, *(1 / (1 - jnp.float32(b) ** step.number) for b in (BETA1, BETA2))]
     arrays = [w, *moments, inputs, errors, jnp.stack([*map(jnp.float32, settings), jnp.float32(EPSILON)])]
     in_place = {0: 0, 1: 1, 2: 2}
     arrays += [] if after is None else [after]
     w, m, v = native.kernel("update", [w.shape] * 3, *arrays, aliases=in_place, pairs=_pairs(precision))
     return w, (m, v)
+
+
+@native.replaced_by("update", _native_update)
+def update(
+    w: Matrix,
+    moments: tuple[Matrix, Matrix],
+    inputs: Rows,
+    errors: Rows,
+    step: Step,
+    precision: Precision,
+    after: Rows | None = None,  # an array to be computed before w is overwritten
+) -> tuple[Matrix, tuple[Matrix, Matrix]]:
+    """Move weights whose gradient is inputsᵀ errors by one step of Adam: return them and their moments."""
+    return moved(w, moments, plain_product(inputs.T, errors, precision), step)
 
 
 @jax.named_scope("optimiser")

@@ -18,6 +18,7 @@ The class can then stand wherever a model's id can.
 
 import dataclasses
 from abc import abstractmethod
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -26,7 +27,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from laddernet.kernels.mlps import small_mlps
+from laddernet.kernels import derivatives
 from laddernet.kernels.noise import normal
 from laddernet.network import sources
 
@@ -205,6 +206,23 @@ class GatedGauss(Combinator):
         return nu * z_tilde + (1 - nu) * mu
 
 
+@derivatives.by_hand(derivatives.of_leaky_relu)
+def leaky_relu(a: Layer) -> Layer:
+    """LReLU, with slope 0.1 below zero."""
+    return jnp.where(a >= 0, a, 0.1 * a)
+
+
+@derivatives.by_hand(derivatives.of_linear)
+def linear(
+    W: Float[Array, "inputs outputs units"], b: Float[Array, "outputs units"], v: Sequence[Layer]
+) -> list[Layer]:
+    """b(j) + Σ W(i, j)⊙v(i), for each output j of the small MLPs.
+
+    There are few inputs and outputs: the sums, written out, become one fused loop over rows and units.
+    """
+    return [sum((W[i][j] * v_i for i, v_i in enumerate(v)), start=b[j]) for j in range(len(b))]
+
+
 class MLP(Combinator):
     """A small MLP of [u, z̃] for every unit, LReLU between its layers; weights ~ N(0, η²), biases zero."""
 
@@ -227,11 +245,14 @@ class MLP(Combinator):
         self.biases = tuple(jnp.zeros((outputs, units)) for _, outputs in shapes)
 
     def inputs(self, z_tilde: Layer, u: Layer) -> list[Layer]:
-        """What the MLP of a unit is shown."""
+        """Return the inputs of the MLPs."""
         return [u, z_tilde]
 
     def __call__(self, z_tilde: Layer, u: Layer) -> Layer:
-        return small_mlps(self.weights, self.biases, self.inputs(z_tilde, u))
+        values = linear(self.weights[0], self.biases[0], self.inputs(z_tilde, u))
+        for W, b in zip(self.weights[1:], self.biases[1:], strict=True):
+            values = linear(W, b, [leaky_relu(a) for a in values])
+        return values[0]
 
 
 class AMLP(MLP):

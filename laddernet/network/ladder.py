@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
-from laddernet.kernels.formulas import combine
+from laddernet.inference.network import EPSILON
+from laddernet.kernels import derivatives, formulas, native, normalisation
 from laddernet.kernels.noise import normal, normal_pairs
-from laddernet.kernels.rows import Rows, normalise
+from laddernet.kernels.normalisation import Normalised, Rows
 from laddernet.network.combinators import Combinator, PerUnit
 from laddernet.network.models import Model
 
@@ -111,12 +112,48 @@ def paper_parameters(model: Model) -> int:
 # --- Encoder ------------------------------------------------------------------------------------------------
 
 
+@derivatives.by_hand(derivatives.of_normalise)
+@jax.named_scope("normalise")
+def normalise(a: Rows) -> tuple[Rows, PerUnit, PerUnit]:
+    """z = (a − μ) / σ, μ and σ, with the mean and standard deviation of each unit over the rows: (7) to (9)."""
+    mu = jnp.mean(a, axis=0)
+    deviation = a - mu
+    sigma = jnp.sqrt(jnp.mean(jnp.square(deviation), axis=0) + EPSILON)
+    return deviation / sigma, mu, sigma
+
+
+@derivatives.by_hand(derivatives.of_activate)
+@jax.named_scope("activation")
+def activate(z: Rows, gamma: PerUnit, beta: PerUnit) -> Rows:
+    """h = ReLU(γ(z + β)): (10), below the top."""
+    return jax.nn.relu(gamma * (z + beta))
+
+
+@native.replaced_by("normalise", normalisation.normalise_and_activate)
+def normalise_and_activate(
+    a: Rows,
+    sizes: Sequence[int],
+    noise: Sequence[Rows | None],
+    noise_std: Float[ArrayLike, ""],
+    scale: tuple[PerUnit, PerUnit] | None,
+) -> Normalised:
+    """Normalise groups of rows, each on its own, and add noise; with a ``scale``, γ and β, activate: (7) to (10)."""
+    z, mu, sigma = normalisation.in_groups(normalise, a, sizes)
+    if any(drawn is not None for drawn in noise):
+        blank = [jnp.zeros((n, a.shape[1])) if drawn is None else drawn for n, drawn in zip(sizes, noise, strict=True)]
+        z = z + jax.lax.stop_gradient(noise_std * jnp.concatenate(blank))
+    h = activate(z, *scale) if scale else None
+    return Normalised(normalisation.split_groups(z, sizes), list(mu), list(sigma), h)
+
+
 @dataclass(frozen=True)
 class Path:
-    """What one group of rows became on its way up; lists by layer, 0 to L."""
+    """The values of one group of rows on the noisy or the clean path; lists by layer, 0 to L."""
 
     z: list[Rows]  # normalised, with noise on the noisy path; z(0) is the input
-    mu: list[PerUnit]  # what z was normalised with: 0 and 1 at the input, which is not
+    mu: list[
+        PerUnit
+    ]  # the mean and standard deviation that normalised z; 0 and 1 at the input, which is not normalised
     sigma: list[PerUnit]
     logits: Rows  # of the softmax at the top
 
@@ -125,51 +162,61 @@ class Path:
         return jax.nn.softmax(self.logits)
 
     def rows(self, which: slice) -> "Path":
-        """The same for some of its rows."""
+        """Return the path of some of its rows."""
         return replace(self, z=[z[which] for z in self.z], logits=self.logits[which])
 
 
 def encode(
     encoder: Sequence[EncoderLayer], groups: Sequence[tuple[Rows, Noise | None]], noise_std: PerLayer
 ) -> list[Path]:
-    """Pass groups of rows up, each normalised on its own; a group is its input and its noise (None: clean).
+    """Compute the paths of groups of rows, each normalised on its own: equations (6) to (10).
 
-    The groups are stacked for the matrix products: one large product is faster than several small ones.
+    A group is its input and its noise; None for the clean path. The groups are stacked for the matrix products: one
+    large product is faster than several small ones.
     """
     sizes = [len(x) for x, _ in groups]
-
-    def noise_at(l: int) -> list[Rows | None]:
-        return [None if noise is None else noise[l] for _, noise in groups]
-
-    z = [x if e is None else x + noise_std[0] * e for (x, _), e in zip(groups, noise_at(0), strict=True)]
-    paths = [Path([z_0], [jnp.zeros(())], [jnp.ones(())], z_0) for z_0 in z]
-    h = jnp.concatenate(z)
+    noise = [[None if drawn is None else drawn[l] for _, drawn in groups] for l in range(len(encoder) + 1)]
+    z_0 = [x if e is None else x + noise_std[0] * e for (x, _), e in zip(groups, noise[0], strict=True)]
+    h = jnp.concatenate(z_0)
+    layers: list[Normalised] = []
     for l, layer in enumerate(encoder, start=1):
         scale = (layer.gamma, layer.beta) if l < len(encoder) else None
-        z, mu, sigma, active = normalise(h @ layer.W, sizes, noise_at(l), noise_std[l], scale)
-        for path, z_l, mu_l, sigma_l in zip(paths, z, mu, sigma, strict=True):
-            path.z.append(z_l)
-            path.mu.append(mu_l)
-            path.sigma.append(sigma_l)
-        if active is not None:
-            h = active
-    logits = [layer.gamma * (z_l + layer.beta) for z_l in z]
-    return [replace(path, logits=top) for path, top in zip(paths, logits, strict=True)]
+        done = normalise_and_activate(h @ layer.W, sizes, noise[l], noise_std[l], scale)
+        layers.append(done)
+        if done.h is not None:
+            h = done.h
+    return [
+        Path(
+            z=[z_0[g], *(done.z[g] for done in layers)],
+            mu=[jnp.zeros(()), *(done.mu[g] for done in layers)],
+            sigma=[jnp.ones(()), *(done.sigma[g] for done in layers)],
+            logits=layer.gamma * (layers[-1].z[g] + layer.beta),
+        )
+        for g in range(len(groups))
+    ]
 
 
 # --- Decoder ------------------------------------------------------------------------------------------------
 
 
+@jax.named_scope("combinator")
+@native.replaced_by("combinator", formulas.combine)
+def combine(combinator: Combinator, z_tilde: Rows, u: Rows) -> Rows:
+    """ẑ = g(z̃, u): (15)."""
+    return combinator(z_tilde, u)
+
+
 def decode(decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Rows) -> tuple[list[Rows], list[Rows]]:
-    """Come down from the noisy output: u and ẑ by layer, 0 to L; u[l] is what layer l hears from above."""
+    """Compute u and ẑ by layer, 0 to L, from the noisy output down: equations (11) to (15).
+
+    u[l] is the top-down input of layer l, which the paper writes u(l+1).
+    """
     u: list[Rows] = []
     z_hat: list[Rows] = []
-    above, no_noise = y_tilde, jnp.zeros(())
     for layer, z_tilde_l in zip(reversed(decoder), reversed(z_tilde), strict=True):
-        heard = above if layer.V is None else above @ layer.V
-        u += normalise(heard, [len(heard)], [None], no_noise, None).z
-        above = combine(layer.combinator, z_tilde_l, u[-1])
-        z_hat.append(above)
+        u_pre = y_tilde if layer.V is None else z_hat[-1] @ layer.V
+        u += normalise_and_activate(u_pre, [len(u_pre)], [None], 0.0, None).z
+        z_hat.append(combine(layer.combinator, z_tilde_l, u[-1]))
     return u[::-1], z_hat[::-1]
 
 

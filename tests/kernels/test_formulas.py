@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from laddernet.kernels.formulas import combine
 from laddernet.network.combinators import Combinator, initially
-from laddernet.network.ladder import Ladder, decode
+from laddernet.network.ladder import Ladder, combine, decode
 from laddernet.network.models import MODELS
 
 ROWS, UNITS = 100, 100

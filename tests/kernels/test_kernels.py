@@ -28,7 +28,7 @@ from laddernet.kernels.products import (
     update,
 )
 from laddernet.kernels.products import EPSILON as ADAM_EPSILON
-from laddernet.kernels.rows import Normalised, normalise
+from laddernet.network.ladder import Normalised, normalise_and_activate
 
 SIZES = st.integers(1, 90)
 
@@ -126,7 +126,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"shapes \(4, 5\) and \(4, 5\) cannot be multiplied"):
         product(jnp.ones((4, 5)), jnp.ones((4, 5)), "float32")
     with pytest.raises(ValueError, match="cannot have noise of shapes"):
-        normalise(jnp.ones((4, 5)), [4], [jnp.ones((1, 5))], jnp.float32(1), None)
+        normalise_and_activate(jnp.ones((4, 5)), [4], [jnp.ones((1, 5))], jnp.float32(1), None)
 
 
 # --- A cost is differentiated, and its matrices learn -----------------------------------------------------------
@@ -199,7 +199,9 @@ def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tupl
     scale = (normal(units, seed=1), normal(units, seed=2)) if scaled else None
 
     def outputs(a: Any, scale: Any) -> Normalised:
-        return normalise(a, sizes, [None if e is None else e.astype(a.dtype) for e in noise], a.dtype.type(0.3), scale)
+        return normalise_and_activate(
+            a, sizes, [None if e is None else e.astype(a.dtype) for e in noise], a.dtype.type(0.3), scale
+        )
 
     def weighted(a: Any, scale: Any) -> Any:
         done = outputs(a, scale)
@@ -221,7 +223,7 @@ def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tupl
 
 
 def test_a_constant_unit_is_normalised_to_zero() -> None:
-    done = normalise(jnp.full((6, 3), 5.0), [6], [None], jnp.float32(0), None)
+    done = normalise_and_activate(jnp.full((6, 3), 5.0), [6], [None], jnp.float32(0), None)
     np.testing.assert_array_equal(done.z[0], np.zeros((6, 3)))
     np.testing.assert_allclose(done.sigma[0], EPSILON**0.5)
 
@@ -230,7 +232,7 @@ def test_a_constant_unit_is_normalised_to_zero() -> None:
 def test_what_is_not_finite_is_handed_on(bad: float) -> None:
     a = normal(20, 40)
     a[3, 7] = bad
-    done = normalise(a, [20], [None], jnp.float32(0), (np.ones(40, np.float32), np.zeros(40, np.float32)))
+    done = normalise_and_activate(a, [20], [None], jnp.float32(0), (np.ones(40, np.float32), np.zeros(40, np.float32)))
     assert done.h is not None
     assert not np.isfinite(done.z[0][:, 7]).any()
     assert not np.isfinite(done.h[3, 7])
@@ -239,7 +241,7 @@ def test_what_is_not_finite_is_handed_on(bad: float) -> None:
 
 def test_more_groups_than_the_native_kernel_takes_are_normalised_all_the_same() -> None:
     a = normal(40, 3)
-    done = normalise(a, [2] * 20, [None] * 20, jnp.float32(0), None)
+    done = normalise_and_activate(a, [2] * 20, [None] * 20, jnp.float32(0), None)
     np.testing.assert_allclose(
         np.concatenate(done.z), np.tile([[1], [-1]], (20, 3)) * np.sign(a[::2] - a[1::2]).repeat(2, 0), atol=1e-4
     )
@@ -249,7 +251,9 @@ def test_noise_is_a_given_not_something_to_be_differentiated() -> None:
     a, e = normal(9, 5), normal(9, 5, seed=1)
 
     def cost(std: Any) -> Any:
-        return jnp.sum(normalise(jnp.asarray(a, std.dtype), [9], [jnp.asarray(e, std.dtype)], std, None).z[0])
+        return jnp.sum(
+            normalise_and_activate(jnp.asarray(a, std.dtype), [9], [jnp.asarray(e, std.dtype)], std, None).z[0]
+        )
 
     assert jax.grad(cost)(jnp.float32(0.3)) == 0
     with jax.enable_x64(True):
@@ -258,6 +262,6 @@ def test_noise_is_a_given_not_something_to_be_differentiated() -> None:
 
 def test_the_mean_of_many_rows_far_from_zero_is_exact() -> None:
     a = 300 + normal(10_000, 4)
-    done = normalise(a, [10_000], [None], jnp.float32(0), None)
+    done = normalise_and_activate(a, [10_000], [None], jnp.float32(0), None)
     np.testing.assert_allclose(done.mu[0], a.astype(np.float64).mean(axis=0), rtol=2e-7)
     np.testing.assert_allclose(done.sigma[0], a.astype(np.float64).std(axis=0), rtol=1e-5)
