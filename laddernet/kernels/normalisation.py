@@ -50,6 +50,15 @@ def in_groups(
     return jnp.concatenate(z_of), jnp.stack(mu_of), jnp.stack(sigma_of)
 
 
+def stack_noise(noise: Sequence[Rows | None], sizes: Sequence[int], units: int) -> Rows | None:
+    """Stack the noise of all groups, with zeros for a group without noise; return None if no group has any."""
+    if all(drawn is None for drawn in noise):
+        return None
+    return jnp.concatenate(
+        [jnp.zeros((n, units)) if drawn is None else drawn for n, drawn in zip(sizes, noise, strict=True)]
+    )
+
+
 # --- The kernel -------------------------------------------------------------------------------------------------------
 
 

@@ -131,7 +131,7 @@ class Weights(eqx.Module):
     w: Matrix
     precision: Precision = eqx.field(static=True)
 
-    __array_ufunc__ = None  # so that NumPy leaves the product to this class, too
+    __array_ufunc__ = None  # NumPy arrays then leave the product to this class
 
     def __rmatmul__(self, h: Rows) -> Rows:
         return _multiplied(h, self.w, self.precision)
@@ -167,25 +167,27 @@ def descend(
     Parameters
     ----------
     cost
-        Returns the cost and anything else, given the matrices and ``others``. It uses a matrix only as ``h @ matrix``.
+        Returns the cost and a second result, given the matrices and ``others``. Its only use of a matrix is
+        ``h @ matrix``.
     matrices, moments
         The matrices, and both moments of their gradients.
     others
-        What else the cost is differentiated by.
+        The other parameters, with respect to which the cost is differentiated.
     step, precision
         The settings of Adam's step, and the precision of the products.
 
     Returns
     -------
     tuple
-        The matrices and their moments after the step, the gradient with respect to ``others``, and what the cost
-        returned beside itself.
+        The matrices and their moments after the step, the gradient with respect to ``others``, and the second result
+        of ``cost``.
 
     Notes
     -----
-    The gradient of a large matrix is read once, by Adam, right after it was computed, so it is not written to memory:
-    while the cost is differentiated, each step is made where the gradient would be, and takes its place. That is right
-    for a matrix that is used once. The uses are counted; a matrix with another number of them gets its gradient.
+    The gradient of a large matrix is read once, by Adam, right after it is computed, so it is not written to memory:
+    while the cost is differentiated, the kernel that computes a gradient makes Adam's step, and the matrix after the
+    step takes the place of the gradient. That is correct only for a matrix that is used once. The uses are counted; for
+    a matrix with another number of uses, the gradient is computed.
     """
     leaves, structure = jax.tree.flatten(matrices)
     of_each = [jax.tree.leaves(moment) for moment in moments]
@@ -216,11 +218,11 @@ def descend(
 
 
 class _Uses:
-    """How often a cost multiplies by a matrix and makes a step of it, counted while it is traced."""
+    """The number of products with a matrix and of steps of Adam, counted while the cost is traced."""
 
     def __init__(self) -> None:
         self.products = self.steps = 0
-        self.level: Any = None  # that of the cost itself; what is traced elsewhere, such as a loop, may run many times
+        self.level: Any = None  # the trace of the cost itself; operations traced elsewhere, as in a loop, may run often
 
     def count(self) -> None:
         self.products += 1 if _level() == self.level else 2

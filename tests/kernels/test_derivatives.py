@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from laddernet.inference.network import EPSILON
 from laddernet.kernels.derivatives import by_hand
-from laddernet.network.combinators import leaky_relu, linear
+from laddernet.network.combinators import AMLP, leaky_relu, linear
 from laddernet.network.ladder import activate, normalise
 
 
@@ -52,6 +54,13 @@ def test_normalise(rows: int) -> None:
     assert_same_gradients(normalise, plain(normalise), 3 + 2 * normal(rows, 4))
 
 
+def test_normalise_a_unit_that_is_constant() -> None:
+    z, mu, sigma = normalise(jnp.full((5, 2), 7.0))
+    np.testing.assert_array_equal(z, 0)
+    np.testing.assert_array_equal(mu, 7)
+    np.testing.assert_allclose(sigma, EPSILON**0.5)
+
+
 def test_activate() -> None:
     assert_same_gradients(activate, plain(activate), normal(6, 4), normal(4) + 1, normal(4))
 
@@ -68,6 +77,20 @@ def test_linear(inputs: int, outputs: int) -> None:
 
 def test_leaky_relu() -> None:
     assert_same_gradients(leaky_relu, plain(leaky_relu), normal(7, 5))
+
+
+@pytest.mark.parametrize("hidden", [(), (4,), (2, 3, 2)])
+def test_small_mlps(hidden: tuple[int, ...]) -> None:
+    def expected(mlp: AMLP, z_tilde: Any, u: Any) -> Any:
+        a = jnp.stack([u, z_tilde, u * z_tilde])
+        for depth, (weight, bias) in enumerate(zip(mlp.weights, mlp.biases, strict=True)):
+            a = jax.nn.leaky_relu(a, 0.1) if depth > 0 else a
+            a = jnp.einsum("iou,iru->oru", weight, a) + bias[:, None]
+        return a[0]
+
+    shapes = eqx.filter_eval_shape(AMLP, 5, key=jax.random.key(0), eta=0.1, hidden=hidden)
+    mlp = jax.tree.map(lambda a: normal(*a.shape, seed=a.size), shapes)
+    assert_same_gradients(lambda g, *inputs: g(*inputs), expected, mlp, normal(7, 5, seed=1), normal(7, 5, seed=2))
 
 
 def test_arrays_have_the_derivative_by_hand_and_scalars_that_of_jax() -> None:
