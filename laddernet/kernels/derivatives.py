@@ -33,6 +33,8 @@ def by_hand(derivative: Callable[..., Any]) -> Callable[[Formula[Arguments, Resu
     -----
     Scalars keep the derivative by JAX: laddernet.kernels.formulas translates that of a single unit to C.
 
+    Examples
+    --------
     >>> @by_hand(lambda arguments, result, d: (2 * arguments[0] * d,))
     ... def square(x):
     ...     return x * x
