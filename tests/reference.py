@@ -1,4 +1,4 @@
-"""The Ladder Network in float64 NumPy, from the paper and, where it is silent, SPEC.md: no code is shared.
+"""The Ladder Network in float64 NumPy, written from the paper: it shares no code with laddernet.
 
 Equation numbers count the numbered lines of "Deconstructing the Ladder Network Architecture" in order:
 (1)-(3) the three passes, (4)-(5) cost, (6)-(10) encoder, (11)-(15) decoder, (16) vanilla combinator, (17) its

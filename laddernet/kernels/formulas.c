@@ -1,16 +1,16 @@
 // A combinator in two loops, one for its values and one for all its derivatives: each array is read or written once.
-// formulas.py says PARAMETERS before this, how many a unit has, and writes `formula` and `derivative` after it.
+// formulas.py defines PARAMETERS, the number of parameters of a unit, before this, `formula` and `derivative` after it.
 
 #include "native.h"
 
-// ẑ of z̃, u and a unit's parameters p; and, d being the cost's derivative by ẑ, those by z̃, by u and, added up, by p.
+// ẑ, given z̃, u and the parameters p of a unit. And the derivatives of the cost, given d, that with respect to ẑ: those
+// with respect to z̃ and u, and that with respect to p, which is added to dp.
 INLINE vec formula(vec z, vec u, const vec *p);
 INLINE void derivative(vec z, vec u, const vec *p, vec d, vec *dz, vec *du, vec *dp);
 
-// --- What a formula may be made of ---------------------------------------------------------------------------
+// --- The functions of formulas -------------------------------------------------------------------------------
 
-// What is not a number stays so in all of them.
-INLINE vec splat(float x) { return x - (vec){0}; }
+// NaN stays NaN in all of them.
 INLINE vec larger(vec a, vec b) { return choose((a > b) | (a != a), a, b); }
 INLINE vec smaller(vec a, vec b) { return choose((a < b) | (a != a), a, b); }
 INLINE vec magnitude(vec x) { return (vec)((ivec)x & 0x7fffffff); }
@@ -24,11 +24,11 @@ INLINE vec power(vec x, int n) {
   return y;
 }
 
-// eˣ = (1 + y) · 2ⁿ: the y, which is exact to its last bits however near to 0 it is. The polynomial is that of Cephes.
+// The y and n of eˣ = (1 + y) · 2ⁿ. y is precise to its last bits, also near 0. The polynomial is that of Cephes.
 INLINE vec exponential_parts(vec x, vec *n) {
   x = choose(x < -104, splat(-104), x);  // beyond, eˣ is 0 or infinite
   x = choose(x > 89, splat(89), x);
-  *n = (x * 1.44269504f + 12582912) - 12582912;  // rounded: beside 1.5 · 2²³ there is room for whole numbers only
+  *n = (x * 1.44269504f + 12582912) - 12582912;  // rounds: from 1.5 · 2²³ on, float32 has integers only
   vec r = x - *n * 0.693359375f + *n * 2.12194440e-4f, p = splat(1.9875691500e-4f);
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
@@ -68,14 +68,14 @@ typedef struct {
   num rows, columns;
 } Layer;
 
-enum { PIECE = 64 };  // so many columns are worth a thread's while
+enum { PIECE = 64 };  // columns that one thread does at a time
 
-// Ask for the line in which a vector ends, long before it is wanted: down a column no processor foresees what comes
-// next. That in which it begins is the same, or one that has been asked for.
+// Prefetch the cache line in which a vector ends: no processor predicts accesses down a column. The line in which the
+// vector begins is the same, or it has been prefetched.
 #define SOON(at, to_be_written) __builtin_prefetch((at) + LANES - 1, to_be_written, 2)
 #define EACH_PARAMETER(k) _Pragma("GCC unroll 64") for (int k = 0; k < PARAMETERS; k++)
 
-// `count` columns from column j on.
+// `count` columns, from column j on.
 INLINE void values_of_columns(const Layer *layer, num j, int count) {
   vec p[PARAMETERS];
   EACH_PARAMETER(k) p[k] = load_first(layer->p + k * layer->columns + j, count);
@@ -116,7 +116,7 @@ INLINE void do_columns(const Layer *layer, num piece, void (*columns)(const Laye
 static void values_of_piece(const void *layer, num piece) { do_columns(layer, piece, values_of_columns); }
 static void derivatives_of_piece(const void *layer, num piece) { do_columns(layer, piece, derivatives_of_columns); }
 
-// --- What XLA calls ------------------------------------------------------------------------------------------
+// --- The functions that XLA calls ----------------------------------------------------------------------------
 
 static void do_pieces(XLA_FFI_CallFrame *frame, Layer *layer, void (*piece)(const void *, num)) {
   layer->z = argument(frame, 0);
@@ -124,8 +124,8 @@ static void do_pieces(XLA_FFI_CallFrame *frame, Layer *layer, void (*piece)(cons
   layer->p = argument(frame, 2);
   layer->rows = length(frame, 0, 0);
   layer->columns = length(frame, 0, 1);
-  bool worth_it = layer->rows * layer->columns * PARAMETERS > 100000;  // ten microseconds or so
-  share(frame, (layer->columns + PIECE - 1) / PIECE, worth_it, piece, layer);
+  bool worth_it = layer->rows * layer->columns * PARAMETERS > 100000;  // about ten microseconds
+  share(frame, parts_of(layer->columns, PIECE), worth_it, piece, layer);
 }
 
 XLA_FFI_Error *values(XLA_FFI_CallFrame *frame) {

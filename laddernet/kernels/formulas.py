@@ -1,14 +1,14 @@
-"""A combinator as a native kernel: its formula, as it is in Python, in one loop, and all its derivatives in another.
+"""A combinator as a native kernel: its Python formula in one loop, and all its derivatives in another.
 
-XLA adds up the derivative of each parameter over the rows in a loop of its own. Here JAX traces the formula, and its
-derivatives, on the scalars of a single unit; what it finds is written down in C, and formulas.c has the loops. What
-cannot be treated so (a combinator that does something which is not translated, no compiler) is called as it is.
+XLA sums the derivative of each parameter over the rows in a separate loop. Here JAX traces the formula and its
+derivatives on the scalars of a single unit, the traced operations are translated to C, and formulas.c adds the loops. A
+combinator with an operation that is not translated is called as it is.
 """
 
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -23,25 +23,25 @@ from laddernet.kernels import native
 _log = logging.getLogger(__name__)
 
 Layer = Float[Array, "rows units"]
-Combinator = Callable[[Layer, Layer], Layer]  # a pytree, whose leaves are its parameters
 Parameters = Float[Array, "parameters units"]
 Shape = tuple[int, ...]
 
 
-def combine(combinator: Combinator, z_tilde: Layer, u: Layer) -> Layer:
-    """ẑ, the same as ``combinator(z_tilde, u)``, to be differentiated in reverse mode."""
-    with jax.named_scope("combinator"):
-        leaves, structure = jax.tree.flatten(combinator)
-        name = None
-        if _are_per_unit(leaves, z_tilde, u) and native.uses("combinator", z_tilde, u, *leaves):
-            name = _compiled(structure, tuple(leaf.shape for leaf in leaves), z_tilde.shape)
-        if name is None:
-            return combinator(z_tilde, u)
-        units = z_tilde.shape[1]
-        # Parts of one vector, put together again as vectors: XLA then sees that they lie next to each other in it, and
-        # copies all of a layer's at once, also of their derivatives.
-        parameters = jnp.concatenate([jnp.zeros(0, jnp.float32), *(leaf.ravel() for leaf in leaves)])
-        return _combine(name, z_tilde, u, parameters.reshape(-1, units))
+def combine(combinator: Any, z_tilde: Layer, u: Layer) -> Layer | None:
+    """Return ẑ = combinator(z_tilde, u); None if there is no native kernel for it.
+
+    The combinator is a pytree whose leaves are its parameters.
+    """
+    leaves, structure = jax.tree.flatten(combinator)
+    if not _are_per_unit(leaves, z_tilde, u):
+        return None
+    name = _compiled(structure, tuple(leaf.shape for leaf in leaves), z_tilde.shape)
+    if name is None:
+        return None
+    # The parameters are parts of one vector. Concatenated as vectors, they are copied at once, and so are their
+    # derivatives: XLA then finds that they are neighbours.
+    parameters = jnp.concatenate([jnp.zeros(0, jnp.float32), *(leaf.ravel() for leaf in leaves)])
+    return _combine(name, z_tilde, u, parameters.reshape(-1, z_tilde.shape[1]))
 
 
 def _are_per_unit(leaves: Sequence[Any], z_tilde: Layer, u: Layer) -> bool:
@@ -78,10 +78,10 @@ _combine.defvjp(_forward, _backward)
 
 @cache
 def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | None:
-    """What XLA knows the combinator with leaves of these shapes by; None if it can only be called as it is."""
+    """Return the name under which the combinator's kernel is registered with XLA; None if there is no kernel."""
     try:
         source = _written(structure, shapes, layer)
-    except Exception as error:  # whatever a user's formula does that is not translated
+    except Exception as error:  # a user's formula may raise any exception
         which = type(jax.tree.unflatten(structure, [None] * len(shapes))).__name__
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         _log.warning("The combinator %s is used as it is, not as a native kernel, which is faster: %s.", which, reason)
@@ -92,7 +92,7 @@ def _compiled(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str | 
 
 
 def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:
-    """A combinator in C. Raises an exception if there is anything that is not translated."""
+    """Return the C source of a combinator; raise an exception if an operation is not translated."""
     units = layer[1]
 
     def formula(z: Any, u: Any, *parameters: Any) -> Any:
@@ -105,7 +105,7 @@ def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:
     names = ["z", "u", *(f"p[{i}]" for i in range(sum(math.prod(shape[:-1]) for shape in shapes)))]
     scalars = [native.float32(())] * len(names)
     lines, (z_hat,) = _statements(jax.make_jaxpr(formula)(*scalars), names)
-    # Of arrays it must make the same: it might ask how many rows there are, or multiply matrices.
+    # Arrays must give the same operations as scalars: a formula may depend on the number of rows, or multiply matrices.
     arrays = [native.float32(shape) for shape in (layer, layer, *[(units,)] * (len(names) - 2))]
     traced = jax.make_jaxpr(formula)(*arrays)
     _check_shapes(traced.jaxpr, {(), (1,), (1, 1), (units,), (1, units), layer})
@@ -132,12 +132,12 @@ def _written(structure: Any, shapes: tuple[Shape, ...], layer: Shape) -> str:
 
 
 def _nested(shape: Shape, of_each: Iterator[Any]) -> Any:
-    """The next of the parameters as tuples in tuples, which can be taken apart as an array can."""
+    """Return the next parameters as nested tuples, which can be indexed and iterated as an array can."""
     return tuple(_nested(shape[1:], of_each) for _ in range(shape[0])) if shape else next(of_each)
 
 
 def _check_shapes(jaxpr: core.Jaxpr, shapes: set[Shape]) -> None:
-    """Refuse what is neither a layer nor a value for each unit, or for all."""
+    """Raise TypeError for an array that is neither a layer, nor a value for each unit, nor a scalar."""
     for equation in jaxpr.eqns:
         avals: list[Any] = [result.aval for result in equation.outvars]
         if any(aval.shape not in shapes for aval in avals):
@@ -147,7 +147,7 @@ def _check_shapes(jaxpr: core.Jaxpr, shapes: set[Shape]) -> None:
             _check_shapes(called.jaxpr, shapes)
 
 
-# --- From what JAX traced to lines of C -------------------------------------------------------------------------------
+# --- From traced operations to lines of C -----------------------------------------------------------------------------
 
 _SYMBOLS = {
     **{"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|"},
@@ -180,7 +180,7 @@ _CALLS = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "c
 
 
 def _statements(traced: core.ClosedJaxpr, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Lines of C that do what was traced, and what its results are called there."""
+    """Translate traced operations to lines of C; return them and the names of the results."""
     lines: list[str] = []
 
     def write(traced: core.ClosedJaxpr, arguments: Sequence[str]) -> list[str]:
@@ -232,6 +232,6 @@ def _number(value: Any) -> str:
 
 
 def _called(equation: core.JaxprEqn) -> core.ClosedJaxpr | None:
-    """What an equation stands for, if it is but a name for others."""
+    """Return the operations that an equation calls, if it is a call."""
     called: core.ClosedJaxpr | None = equation.params.get(_CALLS.get(equation.primitive.name, ""))
     return called

@@ -1,25 +1,25 @@
-// The native kernels of a training step: matrix products, Adam's step, and what is done to rows between them. The
-// modules beside this file have the plain JAX function that each of them replaces.
+// The native kernels of a training step: matrix products, Adam's step, and normalisation. products.py and
+// normalisation.py call them; native.py decides where they replace plain JAX functions.
 
 #include "native.h"
 
 // --- Words ---------------------------------------------------------------------------------------------------
 
-// Products multiply words of 32 bits. A word is one float32 or, in pairs, two bfloat16 numbers that are neighbours
-// along the depth of the product: the product of two such words is the sum of two products, in float32.
+// Products multiply words of 32 bits. A word is one float32 or a pair of bfloat16 numbers, neighbours along the summed
+// dimension, the depth: the product of two pairs is the sum of two products, in float32.
 
 INLINE vec plus_product(vec sum, float a, vec b, bool pairs) {
   if (!pairs) return sum + a * b;
 #if defined(__AVX512BF16__)
   return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_ps(a), (__m512bh)b);
 #else
-  uvec left = (uvec)(a - (vec){0}), right = (uvec)b;
+  uvec left = (uvec)splat(a), right = (uvec)b;
   sum += (vec)(left << 16) * (vec)(right << 16);
   return sum + (vec)(left & 0xffff0000) * (vec)(right & 0xffff0000);
 #endif
 }
 
-// The nearest bfloat16 of each number, in the upper half of its word.
+// The nearest bfloat16 of each element, in the upper half of its word.
 INLINE uvec rounded(vec x) {
 #if defined(__AVX512BF16__)
   return (uvec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x)), 16);
@@ -29,10 +29,10 @@ INLINE uvec rounded(vec x) {
 #endif
 }
 
-// Words of which the lower half is of the first vector.
+// Pairs of an element of each vector, the first in the lower half.
 INLINE vec paired(vec low, vec high) { return (vec)(rounded(low) >> 16 | rounded(high)); }
 
-// Two vectors, one after the other, as words of neighbours.
+// Pairs of neighbours in a, followed by those in b.
 INLINE vec neighbours(vec a, vec b) {
 #if defined(__AVX512BF16__)
   return (vec)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
@@ -43,15 +43,14 @@ INLINE vec neighbours(vec a, vec b) {
 #endif
 }
 
-// A matrix of floats in memory, row by row.
 typedef struct {
   const float *at;
   num rows, columns;
 } Matrix;
 
-static num words_of(num depth, bool pairs) { return pairs ? (depth + 1) / 2 : depth; }
+static num words_of(num depth, bool pairs) { return pairs ? parts_of(depth, 2) : depth; }
 
-// LANES words along a row, from its k-th on; zeros beyond its end.
+// LANES words of a row, from the k-th on; zeros beyond its end.
 INLINE vec along_row(const Matrix *m, num row, num k, bool pairs) {
   num column = pairs ? 2 * k : k, left = m->columns - column;
   const float *at = m->at + row * m->columns + column;
@@ -68,7 +67,7 @@ INLINE vec across_rows(const Matrix *m, num k, num j, int count, bool pairs) {
   return paired(first, row + 1 < m->rows ? load_first(at + m->columns, count) : (vec){0});
 }
 
-// Rows and columns of a square of words exchanged: riffled as often as a row's length is a power of two.
+// Transpose a square of words: riffle its rows log2(LANES) times.
 INLINE void transpose(vec square[LANES]) {
   ivec low, high;
   EACH(i, LANES) low[i] = i / 2 + (i % 2) * LANES, high[i] = low[i] + LANES / 2;
@@ -84,7 +83,7 @@ INLINE void transpose(vec square[LANES]) {
 
 // --- Tiles ---------------------------------------------------------------------------------------------------
 
-// A tile of the result, TALL rows of WIDE vectors, is kept in registers: as many as there are, less what is loaded.
+// A tile of the result, TALL rows of WIDE vectors, is kept in registers: all but those for the operands.
 #if defined(__AVX512F__)
 enum { TALL = 12 };
 #elif defined(__AVX__)
@@ -94,8 +93,8 @@ enum { TALL = 8 };
 #endif
 enum { WIDE = 2, PANEL = WIDE * LANES, DEPTH = 320, LINE = 16 };
 
-// Rows of up to three matrices that are needed soon, as lines of the cache. Each part of a tile fetches `share` of
-// them: more at once would keep the processor from loading what it needs now.
+// Rows of up to three matrices to be prefetched, as cache lines. Each part of a tile fetches `share` of them: more at
+// once would delay the loads of the tile itself.
 typedef struct {
   const float *at[3];
   num row, lines, line, left, share;
@@ -119,10 +118,10 @@ INLINE void fetch(Soon *soon) {
 typedef struct {
   num depth;  // in words
   const float *a, *b;
-  num a_row, a_step;  // from a row of a to the next, from a word of it to the next
+  num a_row, a_step;  // distance from a row of a to the next, from a word of it to the next
   float *c;
   num c_row, columns;
-  bool add;  // to what c holds
+  bool add;  // the product to c
 } Tile;
 
 INLINE void multiply(int tall, int wide, bool pairs, const Tile *t, Soon *soon) {
@@ -153,16 +152,16 @@ static __attribute__((noinline)) void multiply_tile(int tall, int wide, bool pai
   OF_SIZE(TALL, 2) OF_SIZE(4, 2) OF_SIZE(1, 2) OF_SIZE(TALL, 1) OF_SIZE(4, 1) OF_SIZE(1, 1)
 }
 
-// The columns of a panel, as vectors: a last one of few columns has one.
+// The number of vectors of a panel with this number of columns.
 static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
 
 // --- Products ------------------------------------------------------------------------------------------------
 
 typedef struct {
   Matrix a, b;
-  float *words, *c;         // of a's rows; the result
-  num row, depth, columns;  // from a row's words to the next; in words
-  bool transposed, pairs;   // b lies the other way round
+  float *words, *c;         // the words of a; the result
+  num row, depth, columns;  // distance from a row of words to the next; depth in words
+  bool transposed, pairs;   // whether b is given as its transpose
 } Product;
 
 static void words_of_row(const void *what, num row) {
@@ -170,7 +169,7 @@ static void words_of_row(const void *what, num row) {
   for (num k = 0; k < p->row; k += LANES) store(p->words + row * p->row + k, along_row(&p->a, row, k, p->pairs));
 }
 
-// `depth` words of a panel of b, from word k and column j on, one below the other and filled up with zeros.
+// Pack `depth` words of a panel of b, from word k and column j on; columns beyond its end are zeros.
 static void pack(const Matrix *b, bool transposed, bool pairs, num k, num depth, num j, float *packed) {
   num columns = least(PANEL, (transposed ? b->rows : b->columns) - j), width = wideness(columns) * LANES;
   for (num c = 0; c < width; c += LANES) {
@@ -192,11 +191,11 @@ static void panel_of_product(const void *what, num panel) {
   const Product *p = what;
   float packed[DEPTH * PANEL] __attribute__((aligned(64)));
   num j = panel * PANEL, columns = least(PANEL, p->columns - j), rows = p->a.rows, size = p->pairs ? 2 : 1;
-  num blocks = p->depth > 0 ? (p->depth + DEPTH - 1) / DEPTH : 1;
+  num blocks = p->depth > 0 ? parts_of(p->depth, DEPTH) : 1;
   for (num block = 0; block < blocks; block++) {
     num k = p->depth * block / blocks, end = p->depth * (block + 1) / blocks;
     pack(&p->b, p->transposed, p->pairs, k, end - k, j, packed);
-    // What is packed next: the block below, or the first of the next panel.
+    // The block to be packed next: the one below, or the first of the next panel.
     num next = end < p->depth ? end : 0, next_j = next > 0 ? j : j + PANEL, height = p->depth / blocks * size;
     num row = p->transposed ? next_j : next * size, column = p->transposed ? next * size : next_j;
     Soon next_block = soon(p->b.at + row * p->b.columns + column, p->b.columns, p->transposed ? PANEL : height,
@@ -211,7 +210,7 @@ static void panel_of_product(const void *what, num panel) {
   }
 }
 
-// --- Products of which weights learn -------------------------------------------------------------------------
+// --- Products that are gradients, with Adam's step -----------------------------------------------------------
 
 typedef struct {
   float rate, decay, beta1, beta2, scale1, scale2, epsilon;
@@ -219,7 +218,7 @@ typedef struct {
 
 typedef struct {
   Matrix inputs, errors;
-  float *inputs_packed, *errors_packed;  // strips of columns, panels
+  float *inputs_packed, *errors_packed;  // in strips of TALL columns, in panels
   float *w, *m, *v;
   num depth;  // in words
   bool pairs;
@@ -242,7 +241,7 @@ static void pack_errors(const void *what, num panel) {
   pack(&u->errors, false, u->pairs, 0, u->depth, panel * PANEL, u->errors_packed + panel * PANEL * u->depth);
 }
 
-// The update of TALL rows of the weights, so that weights and moments are read and written row by row.
+// Update TALL rows of the weights, so that weights and moments are read and written row by row.
 static void rows_of_update(const void *what, num strip) {
   const Update *u = what;
   num first = strip * TALL, tall = least(TALL, u->inputs.columns - first), above = u->errors.columns;
@@ -267,18 +266,18 @@ static void rows_of_update(const void *what, num strip) {
   }
 }
 
-// --- Rows between products -----------------------------------------------------------------------------------
+// --- Normalisation, noise and activation ---------------------------------------------------------------------
 
-// How many groups of rows there may be; how many vectors side by side, so that what lies together in memory is read
-// together; how many rows ahead what comes next is asked for.
+// The largest number of groups; the number of vectors side by side, so that neighbours in memory are read together; the
+// number of rows by which prefetching is ahead.
 enum { GROUPS = 8, SIDE = 4, BLOCK = SIDE * LANES, AHEAD = 6 };
 
-// What a group of rows has of each kind; NULL where it has none.
+// The arrays of a group of rows; NULL where it has none.
 typedef struct {
   num rows;
   float *z;                           // normalised, with noise
   const float *noise;                 // standard normal
-  float *mu, *sigma;                  // results of the forward pass; σ is given to the other
+  float *mu, *sigma;                  // results of the forward pass; σ is an argument of the backward pass
   const float *d_z, *d_mu, *d_sigma;  // derivatives of the cost
 } Group;
 
@@ -290,7 +289,7 @@ typedef struct {
   Group group[GROUPS];
 } Layer;
 
-// `side` vectors of n columns each, from column j on: z = (a − μ) / σ + noise, h = ReLU(γ(z + β)).
+// z = (a − μ) / σ + noise and h = ReLU(γ(z + β)), of `side` vectors of n columns each, from column j on.
 INLINE void normalise_columns(const Layer *l, num j, int side, int n) {
   num row = l->columns;
   const float *a = l->a + j;
@@ -302,7 +301,7 @@ INLINE void normalise_columns(const Layer *l, num j, int side, int n) {
       EACH(s, side) mu[s] += load_first(a + i * row + s * LANES, n);
     }
     EACH(s, side) mu[s] /= (float)g->rows;
-    vec rest[SIDE] = {0};  // by how much the sum of many numbers was rounded
+    vec rest[SIDE] = {0};  // the rounding error of the sum
     for (num i = 0; i < g->rows; i++) {
       EACH(s, side) {
         vec deviation = load_first(a + i * row + s * LANES, n) - mu[s];
@@ -367,7 +366,7 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
         store_first(d_a + i * row + s * LANES, d_z, n);
       }
     }
-    EACH(s, side) {  // from here on the sums are what goes through μ and σ
+    EACH(s, side) {  // from here on the sums are the derivatives through μ and σ
       vec d_mu = {0}, d_sigma = {0};
       if (g->d_mu != NULL) d_mu = load_first(g->d_mu + j + s * LANES, n);
       if (g->d_sigma != NULL) d_sigma = load_first(g->d_sigma + j + s * LANES, n);
@@ -391,8 +390,6 @@ INLINE void normalise_gradient_columns(const Layer *l, num j, int side, int n) {
   }
 }
 
-static num blocks_of(num columns) { return (columns + BLOCK - 1) / BLOCK; }
-
 #define IN_BLOCKS(do_columns)                                                 \
   num j = block * BLOCK, end = least(j + BLOCK, l->columns);                  \
   if (j + BLOCK == end) {                                                     \
@@ -412,7 +409,7 @@ static void normalise_gradient_block(const void *what, num block) {
   IN_BLOCKS(normalise_gradient_columns)
 }
 
-// --- What XLA calls ------------------------------------------------------------------------------------------
+// --- The functions that XLA calls ----------------------------------------------------------------------------
 
 static Matrix matrix(XLA_FFI_CallFrame *frame, int i) {
   return (Matrix){argument(frame, i), length(frame, i, 0), length(frame, i, 1)};
@@ -428,12 +425,12 @@ static XLA_FFI_Error *multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
   float *words = NULL;
   p.words = (float *)p.a.at, p.row = p.depth;
   if (p.pairs) {
-    p.row = (p.depth + LANES - 1) / LANES * LANES;
+    p.row = parts_of(p.depth, LANES) * LANES;
     p.words = words = malloc(p.a.rows * p.row * sizeof(float) + 1);
     if (words == NULL) return out_of_memory(frame);
     share(frame, p.a.rows, worth_it, words_of_row, &p);
   }
-  share(frame, (p.columns + PANEL - 1) / PANEL, worth_it, panel_of_product, &p);
+  share(frame, parts_of(p.columns, PANEL), worth_it, panel_of_product, &p);
   free(words);
   return NULL;
 }
@@ -448,10 +445,10 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   num rows = u.inputs.rows, below = u.inputs.columns, above = u.errors.columns;
   u.depth = words_of(rows, u.pairs);
   memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
-  for (int i = 0; i < 3; i++)  // which are in their places already, unless XLA had to copy
+  for (int i = 0; i < 3; i++)  // the results share the memory of the arguments, unless XLA had to copy
     if (result(frame, i) != argument(frame, i))
       memcpy(result(frame, i), argument(frame, i), below * above * sizeof(float));
-  num strips = (below + TALL - 1) / TALL, panels = (above + PANEL - 1) / PANEL;
+  num strips = parts_of(below, TALL), panels = parts_of(above, PANEL);
   float *packed = malloc((strips * TALL + panels * PANEL) * u.depth * sizeof(float) + 1);
   if (packed == NULL) return out_of_memory(frame);
   u.inputs_packed = packed;
@@ -462,7 +459,8 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   return NULL;
 }
 
-// Of a and γ, β, noise's standard deviation, ε, then the noise of each group; an array without elements is none.
+// Arguments: a, γ, β, the standard deviation of the noise, ε, then the noise of each group. An array without elements
+// stands for none. Results: h, then z, μ and σ of each group.
 XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   Layer l = {.a = argument(frame, 0),
@@ -478,14 +476,14 @@ XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
                          .z = result(frame, 1 + 3 * g),
                          .mu = result(frame, 2 + 3 * g),
                          .sigma = result(frame, 3 + 3 * g),
-                         .rows = wanted(frame, 1 + 3 * g)->dims[0]};
+                         .rows = result_array(frame, 1 + 3 * g)->dims[0]};
   }
-  share(frame, blocks_of(l.columns), is_long(10 * length(frame, 0, 0) * l.columns), normalise_block, &l);
+  share(frame, parts_of(l.columns, BLOCK), is_long(10 * length(frame, 0, 0) * l.columns), normalise_block, &l);
   return NULL;
 }
 
-// Of γ, β, noise's standard deviation and the derivative of h, then of each group z, σ, noise and the derivatives of
-// z, μ and σ.
+// Arguments: γ, β, the standard deviation of the noise and the derivative with respect to h, then of each group z, σ, the
+// noise and the derivatives with respect to z, μ and σ. Results: the derivatives with respect to a, γ and β.
 XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   Layer l = {.gamma = argument(frame, 0),
@@ -509,6 +507,6 @@ XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
                          .d_sigma = argument(frame, first + 5)};
     rows += l.group[g].rows;
   }
-  share(frame, blocks_of(l.columns), is_long(10 * rows * l.columns), normalise_gradient_block, &l);
+  share(frame, parts_of(l.columns, BLOCK), is_long(10 * rows * l.columns), normalise_gradient_block, &l);
   return NULL;
 }

@@ -1,7 +1,7 @@
-// What all of laddernet's native kernels have in common: vectors, XLA's threads, and how XLA calls it.
+// Shared by all native kernels: vectors, XLA's threads, and XLA's calling interface.
 //
-// All arrays are float32 and lie row by row. What a thread computes does not depend on how many there are, so results
-// are the same bits on one core and on many.
+// All arrays are float32 and row-major. The result of a piece of work does not depend on the number of threads, so
+// results are the same bits on one core and on many.
 
 #include <math.h>
 #include <sched.h>
@@ -37,9 +37,14 @@ typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
 #define EACH(i, n) UNROLL for (int i = 0; i < (n); i++)
 
 static num least(num a, num b) { return a < b ? a : b; }
-static int within(num count) { return count < 0 ? 0 : least(count, LANES); }  // of a vector
+static num parts_of(num length, num part) { return (length + part - 1) / part; }  // the last may be shorter
+static int within(num count) { return count < 0 ? 0 : least(count, LANES); }  // elements of a vector
 
-// 1 / √x to the last bits, of positive numbers: an estimate made twice as exact by Newton's rule.
+INLINE vec splat(float x) { return x - (vec){0}; }
+INLINE vec where(ivec mask, vec v) { return (vec)(mask & (ivec)v); }  // zero elsewhere
+INLINE vec choose(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
+
+// 1 / √x of positive numbers, up to the last bits: an estimate and one step of Newton's method.
 INLINE vec inverse_root(vec x) {
 #if defined(__AVX512F__)
   vec y = (vec)_mm512_rsqrt14_ps((__m512)x);
@@ -53,11 +58,13 @@ INLINE vec inverse_root(vec x) {
   return y * (1.5f - 0.5f * x * y * y);
 }
 
-// v where the mask is set, zero elsewhere.
-INLINE vec where(ivec mask, vec v) { return (vec)(mask & (ivec)v); }
-INLINE vec choose(ivec which, vec yes, vec no) { return (vec)((which & (ivec)yes) | (~which & (ivec)no)); }
+INLINE vec square_root(vec x) {
+  vec y;
+  EACH(i, LANES) y[i] = sqrtf(x[i]);
+  return y;
+}
 
-// The numbers of two vectors that the index names.
+// The elements of two vectors, numbered 0 to 2 · LANES − 1, at the positions in `index`.
 INLINE vec shuffled(vec a, vec b, ivec index) {
 #if defined(__clang__)
   vec to;
@@ -68,16 +75,10 @@ INLINE vec shuffled(vec a, vec b, ivec index) {
 #endif
 }
 
-INLINE vec square_root(vec x) {
-  vec y;
-  EACH(i, LANES) y[i] = sqrtf(x[i]);
-  return y;
-}
-
 INLINE vec load(const float *from) { return *(const vec *)from; }
 INLINE void store(float *to, vec v) { *(vec *)to = v; }
 
-// A vector of which there are but the first `count` numbers: the others are zeros, and are not written.
+// Load or store only the first `count` elements; the others are loaded as zeros.
 INLINE vec load_first(const float *from, int count) {
   if (count == LANES) return load(from);
 #if defined(__AVX512F__)
@@ -104,11 +105,11 @@ INLINE void store_first(float *to, vec v, int count) {
 
 enum { PARTS = 64 };
 
-// Pieces that lie next to each other go to the same thread as far as may be: two that write to one line of memory wait
-// for each other. So each thread has a part of the pieces, and takes those of others only when it has done its own.
+// Each thread has a part of the pieces, and takes pieces of other parts after its own. So neighbouring pieces mostly go
+// to the same thread: two threads that write to the same cache line wait for each other.
 typedef struct {
-  atomic_llong next[PARTS], left;  // the next piece of each part; how many of all are not done yet
-  atomic_int came, holders;        // threads that have come; that may still look at this
+  atomic_llong next[PARTS], left;  // the next piece of each part; the number of pieces that are not done
+  atomic_int came, holders;        // the number of threads that have started; that still have this pointer
   num pieces, parts;
   void (*piece)(const void *what, num i);
   const void *what;
@@ -154,7 +155,7 @@ static num threads(XLA_FFI_CallFrame *frame) {
   return failed(frame, frame->api->XLA_FFI_ThreadPool_NumThreads(&args)) ? 1 : n;
 }
 
-// Have all pieces done. Whoever is free takes the next one, so that a thread which comes late, or never, does no harm.
+// Do all pieces. Any free thread takes the next one, so a thread that starts late, or never, does not delay the others.
 static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*piece)(const void *, num),
                   const void *what) {
   num helpers = worth_it ? least(least(threads(frame), pieces), PARTS) - 1 : 0;
@@ -175,14 +176,14 @@ static void share(XLA_FFI_CallFrame *frame, num pieces, bool worth_it, void (*pi
   take_part(work);
   for (num turn = 0; atomic_load(&work->left) > 0; turn++) {
     relax();
-    if (turn % 1024 == 1023) sched_yield();  // whoever holds the last piece may be waiting for this very core
+    if (turn % 1024 == 1023) sched_yield();  // the thread with the last piece may be waiting for this core
   }
   leave(work);
 }
 
-// --- What XLA calls ------------------------------------------------------------------------------------------
+// --- XLA's calling interface ---------------------------------------------------------------------------------
 
-// XLA asks each function once which version of the interface it was compiled for.
+// XLA calls each function once for the version of the interface that it was compiled for.
 static bool asked_for_version(XLA_FFI_CallFrame *frame) {
   XLA_FFI_Extension_Base *extension = frame->extension_start;
   if (extension == NULL || extension->type != XLA_FFI_Extension_Metadata) return false;
@@ -192,19 +193,18 @@ static bool asked_for_version(XLA_FFI_CallFrame *frame) {
   return true;
 }
 
-static const XLA_FFI_Buffer *given(XLA_FFI_CallFrame *frame, int i) { return frame->args.args[i]; }
-static const XLA_FFI_Buffer *wanted(XLA_FFI_CallFrame *frame, int i) { return frame->rets.rets[i]; }
-
-// An array's numbers, NULL if it has none.
-static float *numbers(const XLA_FFI_Buffer *array) {
+// The elements of an array, NULL if it has none.
+static float *elements(const XLA_FFI_Buffer *array) {
   for (num axis = 0; axis < array->rank; axis++)
     if (array->dims[axis] == 0) return NULL;
   return array->data;
 }
 
-static const float *argument(XLA_FFI_CallFrame *frame, int i) { return numbers(given(frame, i)); }
-static float *result(XLA_FFI_CallFrame *frame, int i) { return numbers(wanted(frame, i)); }
-static num length(XLA_FFI_CallFrame *frame, int i, int axis) { return given(frame, i)->dims[axis]; }
+static const XLA_FFI_Buffer *argument_array(XLA_FFI_CallFrame *frame, int i) { return frame->args.args[i]; }
+static const XLA_FFI_Buffer *result_array(XLA_FFI_CallFrame *frame, int i) { return frame->rets.rets[i]; }
+static const float *argument(XLA_FFI_CallFrame *frame, int i) { return elements(argument_array(frame, i)); }
+static float *result(XLA_FFI_CallFrame *frame, int i) { return elements(result_array(frame, i)); }
+static num length(XLA_FFI_CallFrame *frame, int i, int axis) { return argument_array(frame, i)->dims[axis]; }
 
 // The value of the only attribute, an int32.
 static int32_t attribute(XLA_FFI_CallFrame *frame) {
@@ -218,5 +218,5 @@ static XLA_FFI_Error *out_of_memory(XLA_FFI_CallFrame *frame) {
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-// Whether so many multiplications take longer than it takes another thread to wake up.
+// Whether this number of multiplications takes longer than another thread needs to wake up.
 static bool is_long(num multiplications) { return multiplications > 500000; }

@@ -1,10 +1,10 @@
-"""Native kernels: which are used, and how C becomes functions that XLA can call.
+"""Native kernels: where they replace plain JAX functions, and how C is compiled to functions that XLA can call.
 
-Every kernel has a plain twin, made of XLA's own operations; where there is a C compiler the native one is used, because
-it does in one pass over memory what XLA does in several (results/performance.md). The library is compiled at its first
-use and kept in the cache; its name says what it was made from, and its checksum.
+Every native kernel replaces a plain function made of XLA's own operations. It takes one pass over memory where XLA
+takes several (results/performance.md). The library is compiled at its first use and kept in the cache; its file name is
+a hash of its sources and its checksum.
 
-``LADDERNET_NATIVE`` is the switch: ``0`` for plain kernels only, or the names of those to use: ``product,update``.
+``LADDERNET_NATIVE`` is the switch: ``0`` for no native kernels, or the names of those to use: ``product,update``.
 """
 
 import ctypes
@@ -20,9 +20,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +33,13 @@ from laddernet.errors import InputError
 from laddernet.files import private_cache_folder, write_atomic
 
 Shape = tuple[int, ...]
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Function = Callable[Arguments, Result]
 
 FOLDER = Path(__file__).parent
 KERNELS = ("product", "update", "normalise", "combinator")
-_PATIENCE = 600  # seconds for a compiler: on a busy machine it must not look as if there were none
+_PATIENCE = 600  # seconds for a compiler: it may be slow on a busy machine
 _FUNCTIONS = (
     "product",
     "product_transposed",
@@ -48,8 +50,39 @@ _FUNCTIONS = (
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 
 
+def replaced_by(
+    kernel: str, fast: Callable[Arguments, Result | None]
+) -> Callable[[Function[Arguments, Result]], Function[Arguments, Result]]:
+    """Decorate a plain JAX function with the native kernel that computes the same.
+
+    Parameters
+    ----------
+    kernel
+        Its name in ``KERNELS``.
+    fast
+        Calls the native kernel. It takes the same arguments, and returns None for those that the kernel cannot take.
+
+    Returns
+    -------
+    Callable
+        A decorator. The decorated function calls ``fast`` where :func:`uses` allows it, otherwise the plain function,
+        which is its attribute ``__wrapped__``.
+    """
+
+    def decorate(plain: Function[Arguments, Result]) -> Function[Arguments, Result]:
+        @wraps(plain)
+        def choose(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+            arrays = [leaf for leaf in jax.tree.leaves((arguments, named)) if hasattr(leaf, "dtype")]
+            result = fast(*arguments, **named) if uses(kernel, *arrays) else None
+            return plain(*arguments, **named) if result is None else result
+
+        return choose
+
+    return decorate
+
+
 def uses(kernel: str, *arrays: Array) -> bool:
-    """Return whether the native kernel of this name is used for these arrays: float32, on a CPU, and it can be had."""
+    """Return whether the native kernel of this name is used: it is available, and the arrays are float32 on a CPU."""
     return (
         kernel in enabled()
         and all(array.dtype == jnp.float32 for array in arrays)
@@ -68,7 +101,7 @@ def enabled() -> frozenset[str]:
     """Return the names of the kernels that the environment allows."""
     asked = os.environ.get("LADDERNET_NATIVE", "1").strip()
     if asked in ("0", "1", ""):
-        return frozenset(() if asked == "0" or os.name == "nt" else KERNELS)  # there GCC does not align vectors
+        return frozenset(() if asked == "0" or os.name == "nt" else KERNELS)  # on Windows GCC misaligns vectors
     names = frozenset(name.strip() for name in asked.split(","))
     if names - set(KERNELS):
         raise InputError(f"LADDERNET_NATIVE must be 0, 1 or some of {', '.join(KERNELS)}, got {asked!r}.")
@@ -77,7 +110,7 @@ def enabled() -> frozenset[str]:
 
 @cache
 def available() -> bool:
-    """Return whether there is a library of native kernels; compile native.c unless the cache has it."""
+    """Return whether the library of native.c can be used; compile it unless the cache has it."""
     if not enabled():
         return False
     source = (FOLDER / "native.c").read_text(encoding="utf-8")
@@ -87,8 +120,8 @@ def available() -> bool:
 def device_of(*arrays: Any) -> jax.Device:
     """Return the device that JAX computes on with these arguments.
 
-    It is that of the committed arrays, else the default. An array that is being traced has no device: the program that
-    is traced must be started by :func:`call`.
+    It is the device of the committed arrays, else the default device. A traced array has no device: its program must be
+    started by :func:`call`.
     """
     for array in arrays:
         if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer) and array.committed:
@@ -100,8 +133,8 @@ def device_of(*arrays: Any) -> jax.Device:
 def call(program: Callable[..., Result], *arguments: Any) -> Result:
     """Call a compiled function with the device of its arguments as the default device.
 
-    While a program is traced, `uses` can only ask for the default device. Here it is the device that the program will
-    run on, even if the arrays were committed to another one. JAX traces anew for another default device.
+    While a program is traced, :func:`uses` has only the default device. Here it is the device that the program will run
+    on, even if the arrays were committed to another one. JAX traces again for another default device.
     """
     with jax.default_device(device_of(*jax.tree.leaves(arguments))):
         return program(*arguments)
@@ -114,13 +147,13 @@ def _has_kernels(device: jax.Device) -> bool:
 
 # --- From C to functions that XLA can call ----------------------------------------------------------------------------
 
-# Networks are trained in several threads. XLA refuses a function that is registered twice.
+# Networks may be trained in several threads, and XLA refuses a function that is registered twice.
 _registering = threading.Lock()
 _registered: dict[str, bool] = {}  # by source
 
 
 def registered(source: str, names: Mapping[str, str]) -> bool:
-    """Compile C code and register its functions with XLA under these names, once; return False if that cannot be."""
+    """Compile C code and register its functions with XLA under these names, once; return False if that fails."""
     with _registering:
         if source not in _registered:
             _registered[source] = _register(source, names)
@@ -134,8 +167,8 @@ def _register(source: str, names: Mapping[str, str]) -> bool:
     try:
         library = _library(compiler, source)
     except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or str(error).encode()
-        first = next((line for line in told.decode(errors="replace").splitlines() if "error" in line), str(error))
+        output = getattr(error, "stderr", None) or str(error).encode()
+        first = next((line for line in output.decode(errors="replace").splitlines() if "error" in line), str(error))
         warnings.warn(f"Going on without native kernels, which is slower: {first}", RuntimeWarning, stacklevel=2)
         return False
     for function, name in names.items():
@@ -145,7 +178,7 @@ def _register(source: str, names: Mapping[str, str]) -> bool:
 
 
 def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
-    """Load the library of this source, compiled unless the cache has it for this compiler, interface and processor."""
+    """Load the library of this source; compile it if the cache has none for this compiler, interface and processor."""
     interface = Path(jax.ffi.include_dir())
     version = subprocess.run([*compiler, "--version"], capture_output=True, check=True, timeout=_PATIENCE).stdout
     headers = [FOLDER / "native.h", interface / "xla" / "ffi" / "api" / "c_api.h"]
@@ -153,12 +186,12 @@ def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
     made_of = [source.encode(), *(h.read_bytes() for h in headers), version, *map(str.encode, options)]
     key = hashlib.sha256(bytes(1).join(made_of)).hexdigest()[:32]
     cache = private_cache_folder("native")
-    # What is loaded is a copy of the bytes that were checked: no other process can change it in between.
+    # The library is loaded from a copy of the bytes that were checked, which no other process can change in between.
     with tempfile.TemporaryDirectory() as folder, _locked(cache):
         path = Path(folder) / "native.so"
         cached = None if cache is None else _cached(cache, key)
         if cached is not None:
-            with suppress(OSError):  # compiled where there are other libraries, for a home that machines share
+            with suppress(OSError):  # compiled on a machine with other libraries, which shares this home
                 path.write_bytes(cached)
                 return ctypes.CDLL(str(path))
         command = [*compiler, *_OPTIONS, f"-I{interface}", f"-I{FOLDER}", "-x", "c", "-", "-o", str(path), "-lm"]
@@ -166,19 +199,19 @@ def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
         if cache is not None:
             code = path.read_bytes()
-            with suppress(InputError):  # a cache without space costs the time to compile, no more
+            with suppress(InputError):  # with a full cache, the next process compiles again
                 write_atomic(cache / f"{key}-{hashlib.sha256(code).hexdigest()}.so", code)
         return library
 
 
 @contextmanager
 def _locked(cache: Path | None) -> Iterator[None]:
-    """Let one process at a time compile. Without the lock two would compile the same: it spares time, no more."""
+    """Let one process at a time compile, so that two do not compile the same."""
     lock = None if cache is None else FileLock(cache / "lock", timeout=2 * _PATIENCE)
     try:
         if lock is not None:
             lock.acquire()
-    except (OSError, NotImplementedError):  # held for too long, or the folder cannot be written to
+    except (OSError, NotImplementedError):  # held for too long, or the folder is read-only: compile without a lock
         lock = None
     try:
         yield
@@ -188,13 +221,13 @@ def _locked(cache: Path | None) -> Iterator[None]:
 
 
 def _cached(cache: Path, key: str) -> bytes | None:
-    """Return the library of this key if it is there, whole and this user's own; delete any other in its place.
+    """Return the library of this key if it is whole and owned by this user; delete it otherwise.
 
-    The checksum is part of the file's name, so both are there or neither is.
+    The checksum is part of the file name, so there is no library without one.
     """
     for path in cache.glob(f"{key}-*.so"):
         with suppress(OSError):
-            # Opened once: owner, mode and content are those of the same file.
+            # Opened once, so that owner, mode and content are those of the same file.
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
                 about = os.fstat(file.fileno())
                 own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o022
@@ -207,13 +240,13 @@ def _cached(cache: Path, key: str) -> bytes | None:
 
 
 def _processor() -> str:
-    """What the processor can do: a cache may be shared by machines that differ."""
+    """Return a description of the processor's abilities: machines that differ may share a cache."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    told = [line for line in lines if line.startswith(("flags", "Features", "vendor_id", "cpu family", "model"))]
-    return "\n".join(dict.fromkeys(told)) or f"{platform.machine()} {platform.processor()}"
+    relevant = [line for line in lines if line.startswith(("flags", "Features", "vendor_id", "cpu family", "model"))]
+    return "\n".join(dict.fromkeys(relevant)) or f"{platform.machine()} {platform.processor()}"
 
 
 # --- Calls ------------------------------------------------------------------------------------------------------------

@@ -1,18 +1,19 @@
-"""Randomness, fast: normal noise and shuffled rows from a counter-based generator that XLA fuses into one loop.
+"""Fast random numbers: normal noise and shuffles from a counter-based generator that XLA fuses into one loop.
 
-``jax.random.normal`` costs a tenth of a training step on a CPU: it runs Threefry's 20 rounds as a loop over whole
-arrays and inverts the error function. Here the rounds are 13 and written out, and the two words that they give for
-each position become two normal numbers by Box and Muller's transform, with polynomials no more exact than float32
-can show. Like JAX's own, the numbers are a function of the key and the position alone.
+``jax.random.normal`` takes a tenth of a training step on a CPU: it runs Threefry's 20 rounds as a loop over whole
+arrays and inverts the error function. Here the rounds are 13 and written out. The two words of each position become two
+normal numbers by the Box-Muller transform, with polynomials as precise as float32. As in JAX, a number is a function of
+the key and the position alone.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex64, Float, Float32, Int32, PRNGKeyArray, UInt32
+from jaxtyping import Array, ArrayLike, Bool, Complex64, Float, Float32, Int32, PRNGKeyArray, UInt32
 from numpy.polynomial import Chebyshev, Polynomial
 
 _ROUNDS = 13
@@ -20,7 +21,7 @@ _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
 
 def _fit(f: Callable[[np.ndarray], np.ndarray], low: float, high: float, degree: int) -> list[float]:
-    """A polynomial close to f between two bounds, lowest power first."""
+    """Return the coefficients of a polynomial that approximates f between two bounds, lowest power first."""
     fitted = Chebyshev.interpolate(f, degree, domain=[low, high]).convert(kind=Polynomial)
     return [float(c) for c in fitted.coef]
 
@@ -30,7 +31,7 @@ _SIN = _fit(lambda s2: np.sin(2 * np.pi * np.sqrt(s2)) / np.sqrt(s2), 0, 1 / 16,
 
 
 def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """Independent draws from N(0, 1), none further out than 5.8.
+    """Draw independent numbers from N(0, 1); none is beyond ±5.8.
 
     >>> normal(jax.random.key(0), (2, 3)).shape
     (2, 3)
@@ -38,18 +39,44 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     return normal_pairs(key, shape).real
 
 
-def normal_pairs(key: PRNGKeyArray, shape: tuple[int, ...]) -> Complex64[Array, "..."]:
-    """Two draws for each position, its real and its imaginary part: for twice as many numbers as :func:`normal` gives,
-    all but the second polynomial is done once.
+def normals(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[Float[Array, "..."]]:
+    """Draw an array of each shape from N(0, 1), in one draw for all of them: it is compiled once.
 
-    One complex number is what makes a single loop of it: XLA would do everything twice for two arrays of reals.
+    >>> [array.shape for array in normals(jax.random.key(0), [(2, 3), (4,)])]
+    [(2, 3), (4,)]
+    """
+    ends = list(accumulate(math.prod(shape) for shape in shapes))
+    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])
+    return [flat.reshape(shape) for flat, shape in zip(drawn, shapes, strict=True)]
+
+
+def normal_columns(
+    key: PRNGKeyArray, rows: int, widths: Sequence[int], wanted: Bool[ArrayLike, ""] = True
+) -> list[Float[Array, "rows width"]]:
+    """Draw matrices of these widths from N(0, 1), or zeros if no noise is ``wanted``.
+
+    >>> [matrix.shape for matrix in normal_columns(jax.random.key(0), 3, [2, 5])]
+    [(3, 2), (3, 5)]
+    """
+    half = (-(-rows // 2), sum(widths))
+    # The result of a conditional is computed once; XLA would otherwise repeat the draw in each loop that uses it.
+    # A run without noise draws none.
+    pairs = jax.lax.cond(wanted, lambda: normal_pairs(key, half), lambda: jnp.zeros(half, jnp.complex64))
+    columns = jnp.concatenate([pairs.real, pairs.imag])[:rows]
+    return [columns[:, end - width : end] for width, end in zip(widths, accumulate(widths), strict=True)]
+
+
+def normal_pairs(key: PRNGKeyArray, shape: tuple[int, ...]) -> Complex64[Array, "..."]:
+    """Draw two numbers for each position, its real and its imaginary part, with little more work than for one.
+
+    For two arrays of reals, XLA would do the work twice; for one complex array it makes a single loop.
     """
     position = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
     first, second = _threefry(jax.random.key_data(key), position, jnp.uint32(0))
-    # The radius: √(−2 ln v), v an odd multiple of 2⁻²⁴ between 0 and 1.
+    # The radius is √(−2 ln v), where v is an odd multiple of 2⁻²⁴ between 0 and 1.
     v = (_signed(first >> 9).astype(jnp.float32) + 0.5) * 2.0**-23
     radius = jnp.sqrt(jnp.maximum(-2 * _log(v), 0))
-    # The angle, in turns from −½ to ½: cos(2πt) = sin(2π(¼ − |t|)), and its sine has the sign of t.
+    # The angle t is in turns, from −½ to ½: cos(2πt) = sin(2π(¼ − |t|)), and sin(2πt) has the sign of t.
     t = _signed(second).astype(jnp.float32) * 2.0**-32
     s = 0.25 - jnp.abs(t)
     cosine, sine = _sine(s), jnp.copysign(_sine(0.25 - jnp.abs(s)), t)
@@ -57,7 +84,7 @@ def normal_pairs(key: PRNGKeyArray, shape: tuple[int, ...]) -> Complex64[Array, 
 
 
 def permutations(key: PRNGKeyArray, which: UInt32[Array, " some"], n: int) -> Int32[Array, "some n"]:
-    """Shuffles of the numbers below ``n``, out of an endless series of them: those numbered ``which``.
+    """Return shuffles of the numbers below ``n``: those numbered ``which`` of an endless series.
 
     >>> [int(row) for row in jnp.sort(permutations(jax.random.key(0), jnp.arange(1, dtype=jnp.uint32), 4)[0])]
     [0, 1, 2, 3]
@@ -70,7 +97,7 @@ def permutations(key: PRNGKeyArray, which: UInt32[Array, " some"], n: int) -> In
 def _threefry(
     key: UInt32[Array, " words"], low: UInt32[Array, "..."], high: UInt32[Array, "..."]
 ) -> tuple[UInt32[Array, "..."], ...]:
-    """Threefry-2x32 (Salmon et al. 2011) of the counter (low, high)."""
+    """Return the two words of Threefry-2x32 (Salmon et al. 2011) for the counter (low, high)."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
     a, b = low + keys[0], jnp.broadcast_to(high + keys[1], low.shape)
     for r in range(_ROUNDS):
@@ -85,12 +112,12 @@ def _threefry(
 
 
 def _sine(s: Float32[Array, "..."]) -> Float32[Array, "..."]:
-    """sin(2πs), s between −¼ and ¼."""
+    """Return sin(2πs) for s between −¼ and ¼."""
     return s * _polynomial(_SIN, s * s)
 
 
 def _log(v: Float32[Array, "..."]) -> Float32[Array, "..."]:
-    """ln v of positive numbers: v = 2ᵉ (1 + f) with 1 + f between √½ and √2."""
+    """Return ln v of positive numbers, where v = 2ᵉ (1 + f) with 1 + f between √½ and √2."""
     bits = jax.lax.bitcast_convert_type(v, jnp.int32)
     e = (bits - 0x3F3504F3) >> 23
     f = jax.lax.bitcast_convert_type(bits - (e << 23), jnp.float32) - 1
@@ -106,5 +133,5 @@ def _polynomial(coefficients: Sequence[float], x: Float32[Array, "..."]) -> Floa
 
 
 def _signed(words: UInt32[Array, "..."]) -> Int32[Array, "..."]:
-    """The same bits as signed integers, which vector units turn into floats at once."""
+    """Return the same bits as signed integers, which vector units convert to floats in one instruction."""
     return jax.lax.bitcast_convert_type(words, jnp.int32)

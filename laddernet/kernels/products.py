@@ -37,32 +37,36 @@ class Step(eqx.Module):
     decay: Float[Array, ""]  # weight decay: the share of a matrix that a step subtracts, as a multiple of its rate
 
 
-# --- The kernels, each beside its plain twin ----------------------------------------------------------------------
+# --- Products and Adam's step, each native kernel beside the plain function that it replaces ----------------------
 
 
-def product(a: Rows, b: Matrix, precision: Precision) -> Rows:
+def plain_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
     """Return a b."""
-    if not native.uses("product", a, b):
-        return plain_product(a, b, precision)
+    return a @ b if precision == "float32" else jnp.matmul(*_rounded(a, b), preferred_element_type=a.dtype)
+
+
+def _native_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"Arrays of shapes {a.shape} and {b.shape} cannot be multiplied.")
     (c,) = native.kernel("product", [(a.shape[0], b.shape[1])], a, b, pairs=_pairs(precision))
     return c
 
 
-def plain_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
-    return a @ b if precision == "float32" else jnp.matmul(*_rounded(a, b), preferred_element_type=a.dtype)
+product = native.replaced_by("product", _native_product)(plain_product)
 
 
-def product_transposed(a: Rows, b: Matrix, precision: Precision) -> Rows:
-    """Return a bᵀ."""
-    if not native.uses("product", a, b):
-        return plain_product(a, b.T, precision)
+def _native_product_transposed(a: Rows, b: Matrix, precision: Precision) -> Rows:
     (c,) = native.kernel("product_transposed", [(a.shape[0], b.shape[0])], a, b, pairs=_pairs(precision))
     return c
 
 
-def update(
+@native.replaced_by("product", _native_product_transposed)
+def product_transposed(a: Rows, b: Matrix, precision: Precision) -> Rows:
+    """Return a bᵀ."""
+    return plain_product(a, b.T, precision)
+
+
+def _native_update(
     w: Matrix,
     moments: tuple[Matrix, Matrix],
     inputs: Rows,
@@ -71,19 +75,28 @@ def update(
     precision: Precision,
     after: Rows | None = None,
 ) -> tuple[Matrix, tuple[Matrix, Matrix]]:
-    """Move weights whose gradient is inputsᵀ errors by one step of Adam: return them and their moments.
-
-    The native kernel writes to where w and its moments are. The last operation that still reads w must come before:
-    ``after`` is its result; without it, XLA would copy w.
-    """
-    if not native.uses("update", w, *moments, inputs, errors):
-        return moved(w, moments, plain_product(inputs.T, errors, precision), step)
+    # The kernel writes to the memory of w and its moments. The last operation that still reads w must come before:
+    # ``after`` is its result. Without it, XLA would copy w.
     settings = [step.rate, step.decay, BETA1, BETA2, *(1 / (1 - jnp.float32(b) ** step.number) for b in (BETA1, BETA2))]
     arrays = [w, *moments, inputs, errors, jnp.stack([*map(jnp.float32, settings), jnp.float32(EPSILON)])]
     in_place = {0: 0, 1: 1, 2: 2}
     arrays += [] if after is None else [after]
     w, m, v = native.kernel("update", [w.shape] * 3, *arrays, aliases=in_place, pairs=_pairs(precision))
     return w, (m, v)
+
+
+@native.replaced_by("update", _native_update)
+def update(
+    w: Matrix,
+    moments: tuple[Matrix, Matrix],
+    inputs: Rows,
+    errors: Rows,
+    step: Step,
+    precision: Precision,
+    after: Rows | None = None,  # an array to be computed before w is overwritten
+) -> tuple[Matrix, tuple[Matrix, Matrix]]:
+    """Move weights whose gradient is inputsᵀ errors by one step of Adam: return them and their moments."""
+    return moved(w, moments, plain_product(inputs.T, errors, precision), step)
 
 
 @jax.named_scope("optimiser")
@@ -118,7 +131,7 @@ class Weights(eqx.Module):
     w: Matrix
     precision: Precision = eqx.field(static=True)
 
-    __array_ufunc__ = None  # so that NumPy leaves the product to this class, too
+    __array_ufunc__ = None  # NumPy arrays then leave the product to this class
 
     def __rmatmul__(self, h: Rows) -> Rows:
         return _multiplied(h, self.w, self.precision)
@@ -154,25 +167,27 @@ def descend(
     Parameters
     ----------
     cost
-        Returns the cost and anything else, given the matrices and ``others``. It uses a matrix only as ``h @ matrix``.
+        Returns the cost and a second result, given the matrices and ``others``. Its only use of a matrix is
+        ``h @ matrix``.
     matrices, moments
         The matrices, and both moments of their gradients.
     others
-        What else the cost is differentiated by.
+        The other parameters, with respect to which the cost is differentiated.
     step, precision
         The settings of Adam's step, and the precision of the products.
 
     Returns
     -------
     tuple
-        The matrices and their moments after the step, the gradient with respect to ``others``, and what the cost
-        returned beside itself.
+        The matrices and their moments after the step, the gradient with respect to ``others``, and the second result
+        of ``cost``.
 
     Notes
     -----
-    The gradient of a large matrix is read once, by Adam, right after it was computed, so it is not written to memory:
-    while the cost is differentiated, each step is made where the gradient would be, and takes its place. That is right
-    for a matrix that is used once. The uses are counted; a matrix with another number of them gets its gradient.
+    The gradient of a large matrix is read once, by Adam, right after it is computed, so it is not written to memory:
+    while the cost is differentiated, the kernel that computes a gradient makes Adam's step, and the matrix after the
+    step takes the place of the gradient. That is correct only for a matrix that is used once. The uses are counted; for
+    a matrix with another number of uses, the gradient is computed.
     """
     leaves, structure = jax.tree.flatten(matrices)
     of_each = [jax.tree.leaves(moment) for moment in moments]
@@ -203,11 +218,11 @@ def descend(
 
 
 class _Uses:
-    """How often a cost multiplies by a matrix and makes a step of it, counted while it is traced."""
+    """The number of products with a matrix and of steps of Adam, counted while the cost is traced."""
 
     def __init__(self) -> None:
         self.products = self.steps = 0
-        self.level: Any = None  # that of the cost itself; what is traced elsewhere, such as a loop, may run many times
+        self.level: Any = None  # the trace of the cost itself; operations traced elsewhere, as in a loop, may run often
 
     def count(self) -> None:
         self.products += 1 if _level() == self.level else 2

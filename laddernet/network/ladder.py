@@ -1,23 +1,27 @@
 """The Ladder Network: encoder, decoder and cost, in the order of section 2 of the paper and in its symbols.
 
-Rows are examples, so the paper's W·h is ``h @ W`` here. Layers are numbered as in the paper: 0 is the input,
-L the top; lists indexed by layer have L + 1 entries.
+Rows are samples, so the paper's W·h is ``h @ W`` here. Layers are numbered as in the paper: 0 is the input, L the top;
+lists indexed by layer have L + 1 entries. A number in parentheses is that of an equation of the paper: (1) to (3) are
+the three passes, (4) and (5) the cost, (6) to (10) the encoder, (11) to (15) the decoder.
+
+Two decorators speed formulas up and leave their results as they are: ``derivatives.by_hand`` adds a derivative written
+by hand, ``native.replaced_by`` a kernel in C.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
-from laddernet.kernels.formulas import combine
-from laddernet.kernels.noise import normal, normal_pairs
-from laddernet.kernels.rows import Rows, normalise
+from laddernet.inference.network import EPSILON
+from laddernet.kernels import derivatives, formulas, native, normalisation
+from laddernet.kernels.noise import normal_columns, normals
+from laddernet.kernels.normalisation import Normalised, Rows, in_groups, split_groups, stack_noise
 from laddernet.network.combinators import Combinator, PerUnit
 from laddernet.network.models import Model
 
@@ -25,6 +29,9 @@ PAPER_HIDDEN = (1000, 500, 250, 250, 250)
 
 Noise = Sequence[Rows | None]  # standard normal draws by layer; None where the model has no noise
 PerLayer = Float[Array, " layers"]
+
+
+# --- Parameters ---------------------------------------------------------------------------------------------
 
 
 class EncoderLayer(eqx.Module):
@@ -38,15 +45,15 @@ class EncoderLayer(eqx.Module):
 class DecoderLayer(eqx.Module):
     """ẑ(l) = g(z̃(l), normalise(V ẑ(l+1)))."""
 
-    V: Float[Array, "above units"] | None  # None at the top, where ỹ itself comes from above
+    V: Float[Array, "above units"] | None  # None at the top, whose top-down input is ỹ
     combinator: Combinator
 
 
 class Ladder(eqx.Module):
-    """All that is learned, with the model that says how it is used."""
+    """The parameters of a network, and the model that they belong to."""
 
     encoder: tuple[EncoderLayer, ...]  # layers 1 to L
-    decoder: tuple[DecoderLayer, ...]  # layers 0 to L, or none at all
+    decoder: tuple[DecoderLayer, ...]  # layers 0 to L; empty for a model without a decoder
     model: Model = eqx.field(static=True)
 
     def __init__(
@@ -60,16 +67,14 @@ class Ladder(eqx.Module):
         [(64, 32), (32, 10)]
         """
         W_key, V_key, g_key = jax.random.split(key, 3)
-        L = len(sizes) - 1
-        W = _weights(W_key, list(pairwise(sizes)))
-        V = _weights(V_key, [(above, below) for below, above in pairwise(sizes)])
+        W = [w / w.shape[0] ** 0.5 for w in normals(W_key, list(pairwise(sizes)))]
+        V = [v / v.shape[0] ** 0.5 for v in normals(V_key, [(above, below) for below, above in pairwise(sizes)])]
         self.model = model
         self.encoder = tuple(EncoderLayer(w, jnp.ones(w.shape[1]), jnp.zeros(w.shape[1])) for w in W)
         self.decoder = ()
         if model.combinator is not None:
-            g = [
-                model.combinator(n, key=k, eta=eta) for n, k in zip(sizes, jax.random.split(g_key, L + 1), strict=True)
-            ]
+            keys = jax.random.split(g_key, len(sizes))
+            g = [model.combinator(n, key=k, eta=eta) for n, k in zip(sizes, keys, strict=True)]
             self.decoder = tuple(DecoderLayer(v, g_l) for v, g_l in zip([*V, None], g, strict=True))
 
     @property
@@ -77,28 +82,8 @@ class Ladder(eqx.Module):
         return (self.encoder[0].W.shape[0], *(layer.W.shape[1] for layer in self.encoder))
 
 
-def _weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, int]]) -> list[Float[Array, "fan_in fan_out"]]:
-    ends = list(accumulate(math.prod(shape) for shape in shapes))
-    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])  # one draw for all: it is compiled but once
-    return [flat.reshape(shape) / shape[0] ** 0.5 for flat, shape in zip(drawn, shapes, strict=True)]
-
-
-def draw_noise(
-    model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray, wanted: Bool[ArrayLike, ""] = True
-) -> Noise:
-    """Standard normal noise for the layers at which the model has any; zeros if none is ``wanted``."""
-    noisy = {"nowhere": (), "input": sizes[:1], "everywhere": sizes}[model.noise]
-    half = (-(-rows // 2), sum(noisy))
-    # What a conditional returns is computed once; XLA would draw the same numbers again in each loop that uses them.
-    # And a run without noise draws none.
-    pairs = jax.lax.cond(wanted, lambda: normal_pairs(key, half), lambda: jnp.zeros(half, jnp.complex64))
-    columns = jnp.concatenate([pairs.real, pairs.imag])[:rows]
-    drawn = [columns[:, end - n : end] for n, end in zip(noisy, accumulate(noisy), strict=True)]
-    return [*drawn, *[None] * (len(sizes) - len(noisy))]
-
-
 def paper_parameters(model: Model) -> int:
-    """How many numbers the model learns in the paper's network.
+    """Return the number of parameters that the model has in the paper's network.
 
     >>> from laddernet.network.models import find
     >>> paper_parameters(find("baseline"))
@@ -111,12 +96,55 @@ def paper_parameters(model: Model) -> int:
 # --- Encoder ------------------------------------------------------------------------------------------------
 
 
+def draw_noise(
+    model: Model, sizes: Sequence[int], rows: int, *, key: PRNGKeyArray, wanted: Bool[ArrayLike, ""] = True
+) -> Noise:
+    """Draw standard normal noise for the layers that have noise in this model; zeros if none is ``wanted``."""
+    noisy = {"nowhere": (), "input": sizes[:1], "everywhere": sizes}[model.noise]
+    drawn = normal_columns(key, rows, noisy, wanted)
+    return [*drawn, *[None] * (len(sizes) - len(noisy))]
+
+
+@derivatives.by_hand(derivatives.of_normalise)
+@jax.named_scope("normalise")
+def normalise(a: Rows) -> tuple[Rows, PerUnit, PerUnit]:
+    """z = (a − μ) / σ, μ and σ, with the mean and standard deviation of each unit over the rows: (7) to (9)."""
+    mu = jnp.mean(a, axis=0)
+    deviation = a - mu
+    sigma = jnp.sqrt(jnp.mean(jnp.square(deviation), axis=0) + EPSILON)
+    return deviation / sigma, mu, sigma
+
+
+@derivatives.by_hand(derivatives.of_activate)
+@jax.named_scope("activation")
+def activate(z: Rows, gamma: PerUnit, beta: PerUnit) -> Rows:
+    """h = ReLU(γ(z + β)): (10) below the top."""
+    return jax.nn.relu(gamma * (z + beta))
+
+
+@native.replaced_by("normalise", normalisation.normalise_and_activate)
+def normalise_and_activate(
+    a: Rows,
+    sizes: Sequence[int],
+    noise: Sequence[Rows | None],
+    noise_std: Float[ArrayLike, ""],
+    scale: tuple[PerUnit, PerUnit] | None,
+) -> Normalised:
+    """Normalise groups of rows, each on its own, and add noise; with a ``scale``, γ and β, activate: (7) to (10)."""
+    z, mu, sigma = in_groups(normalise, a, sizes)
+    drawn = stack_noise(noise, sizes, a.shape[1])
+    if drawn is not None:
+        z = z + jax.lax.stop_gradient(noise_std * drawn)
+    h = activate(z, *scale) if scale else None
+    return Normalised(split_groups(z, sizes), list(mu), list(sigma), h)
+
+
 @dataclass(frozen=True)
 class Path:
-    """What one group of rows became on its way up; lists by layer, 0 to L."""
+    """The values of one group of rows on the noisy or the clean path; lists by layer, 0 to L."""
 
     z: list[Rows]  # normalised, with noise on the noisy path; z(0) is the input
-    mu: list[PerUnit]  # what z was normalised with: 0 and 1 at the input, which is not
+    mu: list[PerUnit]  # the mean and standard deviation by which z was normalised; 0 and 1 at the input
     sigma: list[PerUnit]
     logits: Rows  # of the softmax at the top
 
@@ -125,51 +153,61 @@ class Path:
         return jax.nn.softmax(self.logits)
 
     def rows(self, which: slice) -> "Path":
-        """The same for some of its rows."""
+        """Return the path of some of its rows."""
         return replace(self, z=[z[which] for z in self.z], logits=self.logits[which])
 
 
 def encode(
     encoder: Sequence[EncoderLayer], groups: Sequence[tuple[Rows, Noise | None]], noise_std: PerLayer
 ) -> list[Path]:
-    """Pass groups of rows up, each normalised on its own; a group is its input and its noise (None: clean).
+    """Compute the paths of groups of rows: (6) to (10). Each group is normalised on its own.
 
-    The groups are stacked for the matrix products: one large product is faster than several small ones.
+    A group is its input and its noise, None for the clean path. The groups are stacked for the matrix products: one
+    large product is faster than several small ones.
     """
     sizes = [len(x) for x, _ in groups]
-
-    def noise_at(l: int) -> list[Rows | None]:
-        return [None if noise is None else noise[l] for _, noise in groups]
-
-    z = [x if e is None else x + noise_std[0] * e for (x, _), e in zip(groups, noise_at(0), strict=True)]
-    paths = [Path([z_0], [jnp.zeros(())], [jnp.ones(())], z_0) for z_0 in z]
-    h = jnp.concatenate(z)
+    noise = [[None if drawn is None else drawn[l] for _, drawn in groups] for l in range(len(encoder) + 1)]
+    z_0 = [x if e is None else x + noise_std[0] * e for (x, _), e in zip(groups, noise[0], strict=True)]
+    h = jnp.concatenate(z_0)
+    done: list[Normalised] = []
     for l, layer in enumerate(encoder, start=1):
+        a = h @ layer.W  # (6)
         scale = (layer.gamma, layer.beta) if l < len(encoder) else None
-        z, mu, sigma, active = normalise(h @ layer.W, sizes, noise_at(l), noise_std[l], scale)
-        for path, z_l, mu_l, sigma_l in zip(paths, z, mu, sigma, strict=True):
-            path.z.append(z_l)
-            path.mu.append(mu_l)
-            path.sigma.append(sigma_l)
-        if active is not None:
-            h = active
-    logits = [layer.gamma * (z_l + layer.beta) for z_l in z]
-    return [replace(path, logits=top) for path, top in zip(paths, logits, strict=True)]
+        done.append(normalise_and_activate(a, sizes, noise[l], noise_std[l], scale))
+        if done[-1].h is not None:
+            h = done[-1].h
+    return [
+        Path(
+            z=[z_0[g], *(at_l.z[g] for at_l in done)],
+            mu=[jnp.zeros(()), *(at_l.mu[g] for at_l in done)],
+            sigma=[jnp.ones(()), *(at_l.sigma[g] for at_l in done)],
+            logits=layer.gamma * (done[-1].z[g] + layer.beta),
+        )
+        for g in range(len(groups))
+    ]
 
 
 # --- Decoder ------------------------------------------------------------------------------------------------
 
 
+@jax.named_scope("combinator")
+@native.replaced_by("combinator", formulas.combine)
+def combine(combinator: Combinator, z_tilde: Rows, u: Rows) -> Rows:
+    """ẑ = g(z̃, u): (15)."""
+    return combinator(z_tilde, u)
+
+
 def decode(decoder: Sequence[DecoderLayer], z_tilde: Sequence[Rows], y_tilde: Rows) -> tuple[list[Rows], list[Rows]]:
-    """Come down from the noisy output: u and ẑ by layer, 0 to L; u[l] is what layer l hears from above."""
+    """Compute u and ẑ by layer, 0 to L, from the noisy output down: (11) to (15).
+
+    u[l] is the top-down input of layer l, which the paper writes u(l+1).
+    """
     u: list[Rows] = []
     z_hat: list[Rows] = []
-    above, no_noise = y_tilde, jnp.zeros(())
     for layer, z_tilde_l in zip(reversed(decoder), reversed(z_tilde), strict=True):
-        heard = above if layer.V is None else above @ layer.V
-        u += normalise(heard, [len(heard)], [None], no_noise, None).z
-        above = combine(layer.combinator, z_tilde_l, u[-1])
-        z_hat.append(above)
+        u_pre = y_tilde if layer.V is None else z_hat[-1] @ layer.V  # (11)
+        u += normalise_and_activate(u_pre, [len(u_pre)], [None], 0.0, None).z  # (12) to (14)
+        z_hat.append(combine(layer.combinator, z_tilde_l, u[-1]))
     return u[::-1], z_hat[::-1]
 
 
@@ -264,10 +302,10 @@ class Statistics(eqx.Module):
 
 
 def statistics(encoder: Sequence[EncoderLayer], x: Rows, *, block: int = 10_000) -> Statistics:
-    """Pass ``x`` up the clean path and keep what normalised it.
+    """Compute the statistics of the clean path of ``x``.
 
-    More rows than ``block`` go up in blocks of equal size (fewer rows than there are blocks may be left out), each
-    normalised on its own, and the blocks' means and variances are pooled: memory does not grow with the rows.
+    More rows than ``block`` are split into blocks of equal size, each normalised on its own, and the blocks' means and
+    variances are pooled: memory does not grow with the rows. Fewer rows than there are blocks may be left out.
     """
     blocks = -(-len(x) // block)
     rows = len(x) // blocks

@@ -1,12 +1,4 @@
-"""The twenty models of the paper, as data: what each changes, and nothing else.
-
->>> MODELS["first-noise"].noise
-'input'
->>> find("vanila")
-Traceback (most recent call last):
-...
-laddernet.errors.InputError: There is no model 'vanila'; did you mean 'vanilla'? `laddernet models` lists them all.
-"""
+"""The twenty models of the paper, as data: the combinator, noise and reconstruction of each."""
 
 import difflib
 import importlib
@@ -28,18 +20,54 @@ Where = Literal["nowhere", "input", "everywhere"]
 
 @dataclass(frozen=True)
 class Model:
-    """One row of the paper's Table 1."""
+    """A model of the paper's Table 1, or one with a combinator of the user.
+
+    Parameters
+    ----------
+    id
+        Its name on the command line, in configurations and files.
+    paper_name
+        Its name in the paper.
+    family
+        Its place in the paper's tree of models, from the root down.
+    description
+        One line for lists of models.
+    combinator
+        Makes the combinator of a layer (a subclass of :class:`Combinator`, or a function with the same parameters).
+        None for a model without a decoder, which learns from labelled rows only.
+    noise
+        The layers with Gaussian noise: "nowhere", "input" or "everywhere".
+    reconstruction
+        The layers with a reconstruction cost: "nowhere" (if and only if there is no combinator), "input" or
+        "everywhere".
+    eta_matters
+        Whether the combinator draws its initial weights from N(0, η²).
+    joint
+        Whether noisy labelled and unlabelled rows are normalised together. In the paper they are not.
+    source
+        Digest of the code of a user's combinator; None for those of laddernet.
+
+    Raises
+    ------
+    InputError
+        If there is a combinator without reconstruction, or reconstruction without a combinator.
+
+    Examples
+    --------
+    >>> find("first-noise").noise
+    'input'
+    """
 
     id: str
     paper_name: str
-    family: tuple[str, ...]  # where it hangs in the paper's tree
+    family: tuple[str, ...]
     description: str
-    combinator: Callable[..., Combinator] | None = c.Vanilla  # None: no decoder, so only labelled rows teach
+    combinator: Callable[..., Combinator] | None = c.Vanilla
     noise: Where = "everywhere"
-    reconstruction: Where = "everywhere"  # which layers' reconstruction costs count
-    eta_matters: bool = False  # whether the combinator draws its weights from N(0, η²)
-    joint: bool = False  # whether noisy labelled and unlabelled rows are normalised together; the paper's are not
-    source: str | None = None  # the digest of the code of a combinator of the user's own
+    reconstruction: Where = "everywhere"
+    eta_matters: bool = False
+    joint: bool = False
+    source: str | None = None
 
     def __post_init__(self) -> None:
         if (self.combinator is None) != (self.reconstruction == "nowhere"):
@@ -156,23 +184,46 @@ MODELS: dict[str, Model] = {
     )
 }
 
+"""The twenty models of the paper by id, in the order of `laddernet models`."""
+
 AnyModel = str | Model | type[Combinator]
 
-# The user's combinators by name and digest, and the latest of each name under None: also a class that no import can
-# find, because it was made in a notebook or in a function.
+# The user's combinators by name and digest, and the latest of each name under None. A class that was made in a notebook
+# or a function, which no import can find, is found here.
 _OWN: dict[tuple[str, str | None], Model] = {}
 
 
 def find(model: AnyModel, source: str | None = None) -> Model:
-    """The model meant by an id, by a combinator class, or by ``module:Class`` or ``file.py:Class``.
+    """Find a model.
 
-    A combinator of the user's own takes vanilla's place: noise and reconstruction everywhere. With ``source``, it must
-    be the one whose code has this digest, loaded before or now.
+    Parameters
+    ----------
+    model
+        The id of a model of the paper, a subclass of :class:`Combinator`, or the name of one as ``module:Class`` or
+        ``file.py:Class``. A model is returned as it is.
+    source
+        Digest that the code of a user's combinator must have, whether it is loaded now or was loaded before.
 
+    Returns
+    -------
+    Model
+        The model. With a user's combinator, noise and reconstruction are everywhere, as in vanilla.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, the combinator does not work, or its code has another digest.
+
+    Examples
+    --------
     >>> find("amlp-2-2-2").paper_name
     'AMLP [2,2,2]'
     >>> find(c.Linear).id
     'laddernet.network.combinators:Linear'
+    >>> find("vanila")
+    Traceback (most recent call last):
+    ...
+    laddernet.errors.InputError: There is no model 'vanila'; did you mean 'vanilla'? `laddernet models` lists them all.
     """
     if isinstance(model, Model):
         return model
@@ -187,7 +238,7 @@ def find(model: AnyModel, source: str | None = None) -> Model:
             return _OWN[model, source]
         found = _of_class(_import(model), model)
         if source not in (None, found.source):
-            advice = "restore its source, or give the command again for runs of the one that is there now"
+            advice = "restore its source, or configure the run again with its present source"
             raise InputError(f"The combinator {model!r} has changed since this run was configured; {advice}.")
         return found
     near = difflib.get_close_matches(model.lower(), MODELS, n=1, cutoff=0.4)
@@ -210,7 +261,7 @@ def _checked(kind: type[Combinator], name: str, source: str | None) -> Model:
     rows = jax.ShapeDtypeStruct((3, 2), float)  # type: ignore[no-untyped-call]
     try:
         z_hat = jax.eval_shape(lambda z_tilde, u: kind(2, key=jax.random.key(0), eta=0.1)(z_tilde, u), rows, rows)
-    except Exception as error:  # whatever the user's code may raise
+    except Exception as error:  # the user's code may raise any exception
         raise InputError(f"The combinator {name!r} does not work: {_one_line(error)}") from error
     if getattr(z_hat, "shape", None) != rows.shape:
         raise InputError(f"The combinator {name!r} must return one array of the shape of z_tilde and u.")
@@ -219,12 +270,12 @@ def _checked(kind: type[Combinator], name: str, source: str | None) -> Model:
 
 
 def _import(name: str) -> object:
-    """What ``module:Class`` or ``file.py:Class`` names: code that the user asked by name to be run."""
+    """Import the class named ``module:Class`` or ``file.py:Class``, which runs the code that the user named."""
     place, _, attribute = name.rpartition(":")
     try:
         module = execute(Path(place)) if place.endswith(".py") else importlib.import_module(place)
         return getattr(module, attribute)
-    except Exception as error:  # whatever the user's code may raise
+    except Exception as error:  # the user's code may raise any exception
         if (name, None) in _OWN and not place.endswith(".py"):
             return _OWN[name, None].combinator
         raise InputError(

@@ -1,8 +1,8 @@
-"""A digest of the code of a user's combinator, so that an edited one is another model.
+"""A digest of the code of a user's combinator, so that an edited combinator is another model.
 
-It covers the text of the files in which the class and the classes that it inherits from are defined, and of the modules
-in the same folder or package that these files import; not libraries, nor laddernet, whose code `training.REVISION`
-stands for. Files count as a whole, because a class may call any function of its module.
+It covers the text of the files that define the class and its base classes, and of the modules in the same folder or
+package that these files import. It does not cover libraries, nor laddernet, whose code has `REVISION`
+(laddernet.training.config). Files count as a whole, because a class may call any function of its module.
 """
 
 import ast
@@ -24,18 +24,18 @@ _WITHOUT_FILE: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 def record(kind: type) -> None:
-    """Record the files of a class while it is being made, for they may be edited before its digest is asked for."""
+    """Record the files of a class when it is defined: they may be edited before its digest is computed."""
     if _top(kind) != "laddernet" and (file := _file(kind)):
         texts = _texts(file, _root(kind, file))
         for path, content in texts.items():
             _LOADED.setdefault(path, _sha256(content))
-        _LOADED[file] = _sha256(texts[file])  # also if it was executed before
+        _LOADED[file] = _sha256(texts[file])  # replaced if the file was executed before
 
 
 def execute(path: Path) -> ModuleType:
-    """The module of a file, executed again if its text has changed.
+    """Return the module of a file, executed again if its text has changed.
 
-    The text is compiled here: Python's cache of compiled files takes two texts of the same second and size for one.
+    The text is compiled here, because Python's cache of compiled files confuses two texts of the same second and size.
     """
     path = path.resolve()
     name = str(path)
@@ -59,10 +59,10 @@ def execute(path: Path) -> ModuleType:
 
 
 def digest(kind: type) -> str | None:
-    """The digest of the code of a class; None, if it is one of laddernet's.
+    """Return the digest of the code of a class; None for a class of laddernet.
 
-    A class without a file (made in a notebook or by ``exec``) has a digest of its own each time it is made: there is no
-    text by which to find that two of them do the same, and no other process could load it.
+    A class without a file (defined in a notebook or by ``exec``) has a new digest each time it is defined: there is no
+    text to compare, and no other process could load it.
     """
     if _top(kind) == "laddernet":
         return None
@@ -92,7 +92,7 @@ def _top(kind: type) -> str:
 
 
 def _is_library(base: type, file: Path | None, kind: type) -> bool:
-    """Whether a class that ``kind`` inherits from is laddernet's, Python's or an installed package's."""
+    """Return whether a base class of ``kind`` is part of laddernet, of Python or of an installed package."""
     if _top(base) == "laddernet" or _top(base) in sys.stdlib_module_names:
         return True
     return file is not None and _is_installed(file) and _top(base) != _top(kind)
@@ -103,7 +103,7 @@ def _is_installed(path: Path) -> bool:
 
 
 def _file(kind: type) -> Path | None:
-    """The Python file in which a class is defined; None, if it was not made from one."""
+    """Return the Python file that defines a class; None if there is none."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     code = getattr(vars(kind).get("__call__"), "__code__", None)
     made_of_text = code is not None and code.co_filename.startswith("<")
@@ -112,7 +112,7 @@ def _file(kind: type) -> Path | None:
 
 
 def _root(kind: type, file: Path) -> Path:
-    """The folder in which Python looks for the modules that are imported from beside a class."""
+    """Return the folder in which Python finds the modules that are neighbours of that of a class."""
     module = kind.__module__
     if module == "__main__" or module.endswith(".py"):
         return file.parent
@@ -120,9 +120,9 @@ def _root(kind: type, file: Path) -> Path:
 
 
 def _texts(file: Path, root: Path) -> dict[Path, bytes]:
-    """What a file holds, and the files below ``root`` that it imports, directly or not."""
+    """Return the content of a file and of the files below ``root`` that it imports, directly or not."""
     texts: dict[Path, bytes] = {}
-    # A package that is installed has all others beside it, which are libraries.
+    # The neighbours of an installed package are libraries.
     below = root / file.relative_to(root).parts[0] if _is_installed(root) else root
     left = [file]
     while left:
@@ -137,7 +137,7 @@ def _texts(file: Path, root: Path) -> dict[Path, bytes]:
 
 
 def _modules(base: Path, name: tuple[str, ...]) -> Iterator[Path]:
-    """The files that Python executes to import a module from a folder."""
+    """Yield the files that Python executes to import a module from a folder."""
     for depth in range(1, len(name) + 1):
         place = base.joinpath(*name[:depth])
         yield from (path for path in (place / "__init__.py", place.with_name(f"{place.name}.py")) if path.is_file())
@@ -145,7 +145,7 @@ def _modules(base: Path, name: tuple[str, ...]) -> Iterator[Path]:
 
 @lru_cache(maxsize=256)
 def _imports(text: bytes) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The modules that a text may import: the level of a relative import, and the parts of the name."""
+    """Return the modules that a text may import: the level of a relative import, and the parts of the name."""
     found: dict[tuple[int, tuple[str, ...]], None] = {}
     try:
         nodes = list(ast.walk(ast.parse(text)))

@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from laddernet.kernels.formulas import combine
 from laddernet.network.combinators import Combinator, initially
-from laddernet.network.ladder import Ladder, decode
+from laddernet.network.ladder import Ladder, combine, decode
 from laddernet.network.models import MODELS
 
 ROWS, UNITS = 100, 100
@@ -46,7 +45,7 @@ def _value_and_derivatives(f: Callable[..., Any], combinator: Any, z_tilde: Any,
 
 
 def value_and_derivatives(f: Callable[..., Any], combinator: Any, z_tilde: Any, u: Any, d: Any) -> Any:
-    """ẑ, and what d makes of the derivatives by the parameters, z̃ and u."""
+    """ẑ, and the derivatives with respect to the parameters, z̃ and u, given d."""
     return jax.device_get(_value_and_derivatives(f, combinator, z_tilde, u, d))
 
 
@@ -115,7 +114,7 @@ def test_a_column_is_the_same_bits_wherever_it_stands() -> None:
         jax.tree.map(lambda a, b, p=part: np.testing.assert_array_equal(a[p], b), whole, alone)
 
 
-def test_what_is_not_a_number_stays_so_in_its_unit() -> None:
+def test_nan_stays_nan_and_in_its_unit() -> None:
     combinator = random_combinator(MODELS["gaussian"].combinator, 20)
     z_tilde, u, d = random_layers(3, 6, 20)
     u[2, 4], u[3, 5], d[1, 6] = np.nan, np.inf, np.nan
@@ -139,7 +138,7 @@ def test_several_at_once() -> None:
 
 
 class Formula(Combinator):
-    """Whatever a test wants to be computed."""
+    """A combinator without parameters that computes a given function."""
 
     function: Callable[..., Any] = eqx.field(static=True)
 
@@ -150,7 +149,7 @@ class Formula(Combinator):
         return self.function(z_tilde, u)
 
 
-def by_machine(function: Callable[..., Any], *numbers: np.ndarray) -> np.ndarray:
+def by_kernel(function: Callable[..., Any], *numbers: np.ndarray) -> np.ndarray:
     z_tilde, u = (np.float32(a)[None] for a in np.broadcast_arrays(numbers[0], numbers[-1]))
     assert is_native(Formula(function), *z_tilde.shape)
     return np.asarray(combine(Formula(function), z_tilde, u)[0])
@@ -171,12 +170,12 @@ SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 100.0, -100
     ],
 )
 def test_exponentials(ours: Callable[..., Any], exact: Callable[..., Any], rtol: float) -> None:
-    smallest = float(np.finfo(np.float32).tiny)  # the processor may take less for zero
+    smallest = float(np.finfo(np.float32).tiny)  # the processor may round smaller numbers to zero
     with np.errstate(over="ignore"):
         expected = exact(np.float64(ALL)).astype(np.float32)
-        np.testing.assert_allclose(by_machine(ours, ALL), expected, rtol=rtol, atol=smallest)
+        np.testing.assert_allclose(by_kernel(ours, ALL), expected, rtol=rtol, atol=smallest)
         special = exact(np.float64(SPECIAL)).astype(np.float32)
-        np.testing.assert_allclose(by_machine(ours, SPECIAL), special, rtol=rtol, atol=smallest)
+        np.testing.assert_allclose(by_kernel(ours, SPECIAL), special, rtol=rtol, atol=smallest)
 
 
 @pytest.mark.usefixtures("compiler")
@@ -197,7 +196,7 @@ def test_exponentials(ours: Callable[..., Any], exact: Callable[..., Any], rtol:
         lambda z, u: 3.0 + 0 * z,
     ],
 )
-def test_what_else_a_formula_may_be_made_of(function: Callable[..., Any]) -> None:
+def test_other_operations_of_formulas(function: Callable[..., Any]) -> None:
     z_tilde, u = (a.ravel()[None] for a in np.meshgrid(SPECIAL, SPECIAL))
     assert is_native(Formula(function), *u.shape)
     arguments = Formula(function), z_tilde, u, np.ones_like(u)
@@ -205,7 +204,7 @@ def test_what_else_a_formula_may_be_made_of(function: Callable[..., Any]) -> Non
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-37), ours, plain)
 
 
-# --- Combinators of a user's own ----------------------------------------------------------------------------
+# --- Combinators of users -----------------------------------------------------------------------------------
 
 
 class Gate(Combinator):
@@ -232,7 +231,7 @@ class Matrices(Combinator):
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("make", [Gate, Matrices])
-def test_a_combinator_of_ones_own(make: Any) -> None:
+def test_a_users_combinator(make: Any) -> None:
     combinator = random_combinator(make, 19)
     assert is_native(combinator, 4, 19)
     layers = random_layers(3, 4, 19)
@@ -288,7 +287,7 @@ def test_derivatives_that_a_user_wrote_are_kept() -> None:
     ],
 )
 @pytest.mark.usefixtures("compiler")
-def test_what_is_not_translated_is_called_as_it_is_and_a_line_says_why(
+def test_a_combinator_that_is_not_translated_is_used_as_it_is_and_a_log_line_gives_the_reason(
     function: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     layers = random_layers(2, 5, 5)
@@ -318,7 +317,7 @@ def test_parameters_that_are_not_one_for_each_unit(units: int) -> None:
     assert_close(*(value_and_derivatives(f, combinator, *layers) for f in (combine, call)))
 
 
-def test_other_numbers_than_float32_are_left_to_jax() -> None:
+def test_numbers_other_than_float32_are_left_to_jax() -> None:
     with jax.enable_x64(True):
         combinator = Gate(3, key=jax.random.key(0), eta=0.1)
         assert combine(combinator, jnp.ones((2, 3)), jnp.zeros((2, 3))).dtype == jnp.float64
@@ -376,7 +375,7 @@ def test_one_thread_computes_the_same_bits_as_many_and_without_a_compiler_it_is_
         lambda z, u: jnp.where(jnp.maximum(z > 0, u > 0), z, u),
     ],
 )
-def test_a_formula_that_asks_for_shapes_or_reckons_with_truth_values_is_right_all_the_same(
+def test_a_formula_that_depends_on_shapes_or_computes_with_booleans_is_right_all_the_same(
     function: Callable[..., Any],
 ) -> None:
     z_tilde, u = np.float32(np.random.default_rng(0).normal(size=(2, 7, 20)))

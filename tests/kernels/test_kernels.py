@@ -1,10 +1,11 @@
-"""Every native kernel beside its plain twin, and both beside float64, over shapes and precisions."""
+"""Every native kernel and the plain function that it replaces, both against float64, over shapes and precisions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,14 +29,15 @@ from laddernet.kernels.products import (
     update,
 )
 from laddernet.kernels.products import EPSILON as ADAM_EPSILON
-from laddernet.kernels.rows import Normalised, normalise
+from laddernet.network.ladder import Normalised, combine, normalise_and_activate
+from laddernet.network.models import MODELS
 
 SIZES = st.integers(1, 90)
 
 
 @pytest.fixture(scope="module", params=["plain", "native"])
 def name(request: pytest.FixtureRequest) -> str:
-    """One of the two twins."""
+    """The implementation to be tested."""
     if request.param == "native":
         request.getfixturevalue("compiler")
     return str(request.param)
@@ -43,7 +45,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def twin(name: str) -> Iterator[None]:
-    """Use only plain kernels, or make sure that there are native ones."""
+    """Use plain functions only, or make sure that there are native kernels."""
     if name == "native":
         assert native.available()
         yield
@@ -113,7 +115,7 @@ def test_a_weight_that_no_row_moves_stays(name: str) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf])
-def test_a_product_hands_on_what_is_not_finite(name: str, precision: Precision, bad: float) -> None:
+def test_a_product_keeps_what_is_not_finite(name: str, precision: Precision, bad: float) -> None:
     a, b = normal(20, 40), normal(40, 5)
     a[3, 7] = bad
     with twin(name):
@@ -126,7 +128,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"shapes \(4, 5\) and \(4, 5\) cannot be multiplied"):
         product(jnp.ones((4, 5)), jnp.ones((4, 5)), "float32")
     with pytest.raises(ValueError, match="cannot have noise of shapes"):
-        normalise(jnp.ones((4, 5)), [4], [jnp.ones((1, 5))], jnp.float32(1), None)
+        normalise_and_activate(jnp.ones((4, 5)), [4], [jnp.ones((1, 5))], jnp.float32(1), None)
 
 
 # --- A cost is differentiated, and its matrices learn -----------------------------------------------------------
@@ -191,19 +193,21 @@ def test_a_large_network_learns_in_double_precision_too() -> None:
 @pytest.mark.parametrize("units", [1, 5, 16, 33, 64, 130])
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("noisy", [(True, True, False), (False,), (True, False)])
-def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tuple[bool, ...]) -> None:
-    """Compared with the same function in float64, for which there is no native kernel."""
+def test_normalisation_and_its_derivatives(name: str, units: int, scaled: bool, noisy: tuple[bool, ...]) -> None:
+    """Compared with the plain function in float64."""
     sizes = [7, 12, 9][: len(noisy)]
     a = 3 + 2 * normal(sum(sizes), units)
     noise = [normal(n, units, seed=n) if is_noisy else None for n, is_noisy in zip(sizes, noisy, strict=True)]
     scale = (normal(units, seed=1), normal(units, seed=2)) if scaled else None
 
     def outputs(a: Any, scale: Any) -> Normalised:
-        return normalise(a, sizes, [None if e is None else e.astype(a.dtype) for e in noise], a.dtype.type(0.3), scale)
+        return normalise_and_activate(
+            a, sizes, [None if e is None else e.astype(a.dtype) for e in noise], a.dtype.type(0.3), scale
+        )
 
     def weighted(a: Any, scale: Any) -> Any:
         done = outputs(a, scale)
-        # Of the last group all outputs count, of the others z alone, as in a step; h of all.
+        # The cost depends on all outputs of the last group, on z of the others, as in a step, and on h.
         wanted = [*done.z, done.mu[-1], done.sigma[-1], *([] if done.h is None else [done.h])]
         return sum(jnp.sum(out * normal(*out.shape, seed=i)) for i, out in enumerate(wanted))
 
@@ -211,7 +215,8 @@ def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tupl
         inputs = jax.tree.map(lambda x: jnp.asarray(x, kind), (a, scale))
         return jax.tree.leaves([outputs(*inputs), jax.grad(weighted, argnums=(0, 1))(*inputs)])
 
-    ours = everything(np.float32)
+    with twin(name):
+        ours = everything(np.float32)
     with jax.enable_x64(True):
         expected = everything(np.float64)
     for one, other in zip(ours, expected, strict=True):
@@ -220,17 +225,20 @@ def test_normalisation_and_its_derivatives(units: int, scaled: bool, noisy: tupl
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_a_constant_unit_is_normalised_to_zero() -> None:
-    done = normalise(jnp.full((6, 3), 5.0), [6], [None], jnp.float32(0), None)
+def test_a_constant_unit_is_normalised_to_zero(name: str) -> None:
+    with twin(name):
+        done = normalise_and_activate(jnp.full((6, 3), 5.0), [6], [None], jnp.float32(0), None)
     np.testing.assert_array_equal(done.z[0], np.zeros((6, 3)))
     np.testing.assert_allclose(done.sigma[0], EPSILON**0.5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_is_handed_on(bad: float) -> None:
+def test_normalisation_keeps_what_is_not_finite(name: str, bad: float) -> None:
     a = normal(20, 40)
     a[3, 7] = bad
-    done = normalise(a, [20], [None], jnp.float32(0), (np.ones(40, np.float32), np.zeros(40, np.float32)))
+    scale = (np.ones(40, np.float32), np.zeros(40, np.float32))
+    with twin(name):
+        done = normalise_and_activate(a, [20], [None], jnp.float32(0), scale)
     assert done.h is not None
     assert not np.isfinite(done.z[0][:, 7]).any()
     assert not np.isfinite(done.h[3, 7])
@@ -239,25 +247,65 @@ def test_what_is_not_finite_is_handed_on(bad: float) -> None:
 
 def test_more_groups_than_the_native_kernel_takes_are_normalised_all_the_same() -> None:
     a = normal(40, 3)
-    done = normalise(a, [2] * 20, [None] * 20, jnp.float32(0), None)
+    done = normalise_and_activate(a, [2] * 20, [None] * 20, jnp.float32(0), None)
     np.testing.assert_allclose(
         np.concatenate(done.z), np.tile([[1], [-1]], (20, 3)) * np.sign(a[::2] - a[1::2]).repeat(2, 0), atol=1e-4
     )
 
 
-def test_noise_is_a_given_not_something_to_be_differentiated() -> None:
+def test_the_cost_is_not_differentiated_with_respect_to_noise() -> None:
     a, e = normal(9, 5), normal(9, 5, seed=1)
 
     def cost(std: Any) -> Any:
-        return jnp.sum(normalise(jnp.asarray(a, std.dtype), [9], [jnp.asarray(e, std.dtype)], std, None).z[0])
+        return jnp.sum(
+            normalise_and_activate(jnp.asarray(a, std.dtype), [9], [jnp.asarray(e, std.dtype)], std, None).z[0]
+        )
 
     assert jax.grad(cost)(jnp.float32(0.3)) == 0
     with jax.enable_x64(True):
         assert jax.grad(cost)(jnp.float64(0.3)) == 0
 
 
-def test_the_mean_of_many_rows_far_from_zero_is_exact() -> None:
+def test_the_mean_of_many_rows_far_from_zero_is_precise() -> None:
     a = 300 + normal(10_000, 4)
-    done = normalise(a, [10_000], [None], jnp.float32(0), None)
+    done = normalise_and_activate(a, [10_000], [None], jnp.float32(0), None)
     np.testing.assert_allclose(done.mu[0], a.astype(np.float64).mean(axis=0), rtol=2e-7)
     np.testing.assert_allclose(done.sigma[0], a.astype(np.float64).std(axis=0), rtol=1e-5)
+
+
+# --- Combinators; tests/kernels/test_formulas.py has all of them --------------------------------------------------
+
+
+@pytest.mark.parametrize("model_id", ["vanilla", "amlp-2-2"])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 33), (20, 64)])
+def test_combinators_and_their_derivatives(name: str, model_id: str, shape: tuple[int, int]) -> None:
+    shapes = eqx.filter_eval_shape(MODELS[model_id].combinator, shape[1], key=jax.random.key(0), eta=0.1)
+    combinator = jax.tree.map(lambda a: normal(*a.shape, seed=a.size), shapes)
+    inputs = (combinator, normal(*shape, seed=1), normal(*shape, seed=2))
+
+    def everything(kind: type) -> list[Any]:
+        z_hat, derivatives = jax.vjp(combine, *jax.tree.map(lambda x: jnp.asarray(x, kind), inputs))
+        return jax.tree.leaves([z_hat, derivatives(jnp.ones_like(z_hat))])
+
+    with twin(name):
+        ours = everything(np.float32)
+    with jax.enable_x64(True):
+        expected = everything(np.float64)
+    for one, other in zip(ours, expected, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+# --- The choice ---------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_cannot_take_its_arguments_is_replaced_by_the_plain_function(name: str) -> None:
+    @native.replaced_by("product", lambda a: None if len(a) > 2 else a + 100)
+    def increased(a: Any) -> Any:
+        return a + 1
+
+    with twin(name):
+        assert increased(jnp.zeros(3)).tolist() == [1, 1, 1]
+        assert increased(jnp.zeros(1)).tolist() == [100 if name == "native" else 1]
+        assert increased(jnp.zeros(1, int)).tolist() == [1]
+    assert increased.__wrapped__(jnp.zeros(1)).tolist() == [1]  # type: ignore[attr-defined]

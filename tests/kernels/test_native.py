@@ -1,4 +1,4 @@
-"""How native kernels are compiled, kept, chosen and done without."""
+"""How native kernels are compiled, cached and chosen, and what happens without them."""
 
 import ctypes
 import errno
@@ -28,7 +28,7 @@ from laddernet.kernels.products import PRECISIONS
 
 
 @pytest.mark.usefixtures("compiler")
-def test_this_machine_has_what_it_takes() -> None:
+def test_native_kernels_are_available_on_this_machine() -> None:
     assert native.available()
 
 
@@ -124,7 +124,7 @@ def test_a_kernel_that_does_not_exist_is_one_sentence(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def failing_compiler(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process that finds one, and no library in its cache."""
+    """The environment of a process with a compiler that fails and an empty cache."""
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho 'error: not today' >&2\nexit 1\n")
     compiler.chmod(0o755)
@@ -132,7 +132,7 @@ def failing_compiler(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.process
-def test_a_compiler_that_fails_is_told_of_and_done_without(failing_compiler: dict[str, str]) -> None:
+def test_a_compiler_that_fails_gives_a_warning_and_plain_functions_are_used(failing_compiler: dict[str, str]) -> None:
     program = "from laddernet.kernels import native; print(native.available())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=failing_compiler)
     assert done.stdout == "False\n"
@@ -165,14 +165,14 @@ def test_on_the_command_line_a_compiler_that_fails_is_one_sentence(
     ]
     done = subprocess.run(command, capture_output=True, text=True, env=failing_compiler)
     assert done.returncode == 0
-    told = [line for line in done.stderr.splitlines() if "not today" in line]
-    assert told == ["laddernet: Going on without native kernels, which is slower: error: not today"]
+    lines = [line for line in done.stderr.splitlines() if "not today" in line]
+    assert lines == ["laddernet: Going on without native kernels, which is slower: error: not today"]
     assert "native.py" not in done.stderr
 
 
 @pytest.fixture
 def cache(compiler: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty one."""
+    """An empty cache."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("LADDERNET_CACHE", str(folder))
     return folder
@@ -264,7 +264,7 @@ def in_the_way(library: Path) -> None:
     ],
     ids=["empty", "truncated", "flipped", "link", "writable", "owner"],
 )
-def test_a_library_that_is_damaged_or_not_ones_own_is_made_anew(
+def test_a_library_that_is_damaged_or_not_owned_by_the_user_is_compiled_again(
     cache: Path, damage: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert native._register(SOURCE, {})
@@ -287,7 +287,7 @@ def test_a_library_that_is_damaged_or_not_ones_own_is_made_anew(
 def test_the_folder_is_private(cache: Path) -> None:
     assert native._register(SOURCE, {})
     assert (cache / "native").stat().st_mode & 0o777 == 0o700
-    (cache / "native").chmod(0o755)  # as before, when it was not
+    (cache / "native").chmod(0o755)  # as an earlier version made it
     assert native._register(SOURCE, {})
     assert (cache / "native").stat().st_mode & 0o777 == 0o700
 
@@ -317,7 +317,7 @@ def test_nothing_is_loaded_from_a_folder_that_others_may_write_to(
     assert library.stat().st_mtime_ns == when
 
 
-def test_a_cache_that_cannot_be_written_to_is_done_without(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_cache_kernels_are_compiled_each_time(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_text("not a folder")
     assert native._register(SOURCE, {})
     cache.unlink()

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from laddernet.kernels import noise
-from laddernet.kernels.noise import normal, normal_pairs, permutations
-from laddernet.network.ladder import draw_noise
-from laddernet.network.models import find
+from laddernet.kernels.noise import normal, normal_columns, normal_pairs, normals, permutations
 
 KEY = jax.random.key(2016)
 draw = jax.jit(normal, static_argnums=1)
@@ -99,9 +97,8 @@ def test_draws_of_neighbouring_steps_layers_rows_and_seeds_are_independent(milli
 
 
 def test_layers_of_a_step_share_no_number() -> None:
-    drawn = [
-        np.asarray(layer) for layer in draw_noise(find("vanilla"), (50, 50, 50), 100, key=KEY) if layer is not None
-    ]
+    drawn = [np.asarray(layer) for layer in normal_columns(KEY, 100, (50, 50, 50))]
+    assert len(drawn) == 3
     for i, one in enumerate(drawn):
         for other in drawn[i + 1 :]:
             assert len(np.intersect1d(one, other)) < 5  # 5000 draws of 2²³ or more values: about one meets another
@@ -121,16 +118,21 @@ def test_a_draw_depends_on_key_and_position_alone() -> None:
 
 @pytest.mark.parametrize("rows", [1, 5, 6])
 def test_rows_of_noise_share_no_number_whether_even_or_odd(rows: int) -> None:
-    (drawn,) = draw_noise(find("vanilla"), (7,), rows, key=KEY)
-    assert drawn is not None
+    (drawn,) = normal_columns(KEY, rows, (7,))
     assert drawn.shape == (rows, 7)
     assert len(np.unique(drawn)) == 7 * rows
 
 
-def test_noise_that_nobody_wants_is_zero() -> None:
-    for layer in draw_noise(find("vanilla"), (3, 2), 4, key=KEY, wanted=False):
-        assert layer is not None
+def test_noise_that_is_not_wanted_is_zero() -> None:
+    for layer, units in zip(normal_columns(KEY, 4, (3, 2), wanted=False), (3, 2), strict=True):
+        assert layer.shape == (4, units)
         assert not np.any(layer)
+
+
+def test_arrays_of_several_shapes_are_parts_of_one_draw() -> None:
+    first, second = normals(KEY, [(2, 3), (4,)])
+    assert (first.shape, second.shape) == ((2, 3), (4,))
+    np.testing.assert_array_equal(np.concatenate([first.ravel(), second]), draw(KEY, (10,)))
 
 
 @pytest.mark.parametrize("first", [0, 2**32 - 512, 2**32 - 1])

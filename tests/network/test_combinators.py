@@ -1,4 +1,3 @@
-import dataclasses
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -11,8 +10,9 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from ladders import assert_drawn_from_a_normal_distribution, in_reference_names
 
-from laddernet.network.combinators import MLP, Combinator, RandInit
+from laddernet.network.combinators import Combinator, RandInit
 from laddernet.network.models import MODELS
 
 UNITS = 5
@@ -34,26 +34,10 @@ def _float64() -> Iterator[None]:
         yield
 
 
-def in_reference_names(combinator: Combinator) -> dict:
-    """A combinator's parameters as `reference.combinator` takes them."""
-    if isinstance(combinator, MLP):
-        parameters = {"W": list(combinator.weights), "b": list(combinator.biases)}
-    else:
-        parameters = {field.name: getattr(combinator, field.name) for field in dataclasses.fields(combinator)}
-    return jax.tree.map(np.asarray, parameters)
-
-
 def random_combinator(model_id: str, rng: np.random.Generator) -> Combinator:
     """One whose every parameter is drawn from N(0, 1), whatever it starts at in training."""
     shapes = eqx.filter_eval_shape(MODELS[model_id].combinator, UNITS, key=KEY, eta=0.1)
     return jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), shapes)
-
-
-def assert_drawn_from_a_normal_distribution(sample: jax.Array, std: float) -> None:
-    """Mean, variance and fourth moment of `sample` lie within five standard errors of those of N(0, std²)."""
-    a = np.asarray(sample, np.float64).ravel() / std
-    for moment, expected, variance in ((1, 0, 1), (2, 1, 2), (4, 3, 96)):
-        assert abs(np.mean(a**moment) - expected) < 5 * (variance / a.size) ** 0.5, f"moment {moment}"
 
 
 @pytest.mark.parametrize("spread", [1.0, 100.0])  # at 100 most sigmoids are saturated
