@@ -109,7 +109,8 @@ enum { PARTS = 64 };
 // to the same thread: two threads that write to the same cache line wait for each other.
 typedef struct {
   atomic_llong next[PARTS], left;  // the next piece of each part; the number of pieces that are not done
-  atomic_int came, holders;        // the number of threads that have started; that still have this pointer
+  atomic_bool begun[PARTS];        // parts that a thread has as its own
+  atomic_int holders;              // the number of threads that still have this pointer
   num pieces, parts;
   void (*piece)(const void *what, num i);
   const void *what;
@@ -119,8 +120,19 @@ static void leave(Work *work) {
   if (atomic_fetch_sub(&work->holders, 1) == 1) free(work);
 }
 
+// A thread has the same part in every call, unless another has begun it: what it wrote before is in its core's cache.
+static num own_part(Work *work) {
+  static atomic_int threads_seen;
+  static _Thread_local int number = -1;
+  if (number < 0) number = atomic_fetch_add(&threads_seen, 1);
+  num part = number % work->parts;
+  for (num turn = 1; turn < work->parts && atomic_exchange(&work->begun[part], true); turn++)
+    part = (part + 1) % work->parts;
+  return part;
+}
+
 static void take_part(Work *work) {
-  num own = atomic_fetch_add(&work->came, 1);
+  num own = own_part(work);
   for (num turn = 0; turn < work->parts; turn++) {
     num part = (own + turn) % work->parts, end = work->pieces * (part + 1) / work->parts;
     for (num i; (i = atomic_fetch_add(&work->next[part], 1)) < end;) {
