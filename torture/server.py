@@ -327,9 +327,12 @@ def _import_all() -> None:
     import typer
 
     import laddernet.classifier.fit
+    import laddernet.cli.catalogue
+    import laddernet.cli.fit
+    import laddernet.cli.inspect
     import laddernet.cli.main
+    import laddernet.cli.predict
     import laddernet.cli.study
-    import laddernet.cli.table
     import laddernet.cli.train
     import laddernet.cli.tune
     import laddernet.report.pictures

@@ -15,17 +15,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import NETWORK, OPTIONS, clinic
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from support import laddernet
-from test_table import NETWORK, OPTIONS, clinic
 
 from laddernet import InputError, LadderClassifier, label_curve, plot_label_curve
 from laddernet.classifier.curve import Point, forecast, save_picture
-from laddernet.table.model import read_rows
-from laddernet.table.read import Table
+from laddernet.table.rows import read_rows
+from laddernet.table.table import Table
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 X, TRUTH = load_iris(return_X_y=True)
