@@ -167,7 +167,7 @@ def curve(
         if not as_json:
             _print_rows(table.name, rows)
         if not folds_possible(rows.codes):
-            raise InputError(f"{_single(rows)}; give two or more of each class, for training and for testing.")
+            raise InputError(f"{_single(rows)}; give two or more of each class, for training and testing.")
         with _shown("Training") as told:
             points = label_curve(
                 classifier,

@@ -45,8 +45,7 @@ def predict(
     """Write the class of each row and its probability; the table may be larger than memory."""
     import numpy as np
 
-    trained, table = _opened(model, data, out, delimiter, encoding)
-    copied = _copied(trained, table, keep)
+    trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
     _check(trained, table, copied)
     added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
     unread: Counter[str] = Counter()
@@ -83,8 +82,7 @@ def suggest(
     """Rank the unlabelled rows by the gain of a label; rows that have a class are left out."""
     from laddernet.table.suggest import suggest as suggested
 
-    trained, table = _opened(model, data, out, delimiter, encoding)
-    copied = _copied(trained, table, keep)
+    trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
     _check(trained, table, copied + ([] if target is None else [target]))
     if target is None and trained.target in table.columns:
         target = trained.target
@@ -114,20 +112,17 @@ def suggest(
 
 
 def _opened(
-    model: Path, data: Path, out: Path, delimiter: str | None, encoding: str | None
-) -> tuple["TableModel", "Table"]:
-    """Open the model and the table, unless they would be written over."""
+    model: Path, data: Path, out: Path, keep: str | None, delimiter: str | None, encoding: str | None
+) -> tuple["TableModel", "Table", list[str]]:
+    """Open the model and the table, and choose the columns to copy: those that were named, or the identifiers."""
     from laddernet.table.model import TableModel
     from laddernet.table.read import open_table
     from laddernet.table.write import spare
 
     spare(out, model, data)
-    return TableModel.load(model), open_table(data, delimiter=delimiter, encoding=encoding)
-
-
-def _copied(model: "TableModel", table: "Table", keep: str | None) -> list[str]:
-    """Choose the columns to copy: those that were named or, if none were, the identifiers."""
-    return [name for name in model.identifiers if name in table.columns] if keep is None else names_in(keep)
+    trained, table = TableModel.load(model), open_table(data, delimiter=delimiter, encoding=encoding)
+    identifiers = [name for name in trained.identifiers if name in table.columns]
+    return trained, table, identifiers if keep is None else names_in(keep)
 
 
 def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:

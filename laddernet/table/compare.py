@@ -52,7 +52,7 @@ class Comparison:
         The models agree on 30 of 40 rows (75.0 %).
         a: 9 of 20 labelled rows wrong, 45.0 % (90 % interval 25.9–65.3 %).
         b: 1 of 20 labelled rows wrong, 5.0 % (90 % interval 0.3–21.6 %).
-        Only a is right on 0 rows, only b on 8: b is better (p = 0.008).
+        Only a is right on 0 rows, only b on 8: b is better (p = 0.0078).
         """
         share = 100 * self.agree / self.rows if self.rows else 100.0
         out = [f"The models agree on {self.agree:,} of {self.rows:,} rows ({share:.1f} %)."]

@@ -223,7 +223,7 @@ class TableModel:
         Parameters
         ----------
         frame : pandas.DataFrame
-            The table; columns are matched by name, and a target is ignored.
+            The table, as for :meth:`predict_proba`.
 
         Returns
         -------

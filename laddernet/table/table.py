@@ -53,9 +53,22 @@ class Table:
         if not absent:
             return
         if not advice:
-            near = get_close_matches(absent[0], self.columns, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else f"it has {listed(self.columns)}."
+            near = nearest(absent[0], self.columns)
+            advice = f"did you mean {near!r}?" if near else f"it has {listed(self.columns)}."
         raise InputError(f"{self.name} has no column {listed(absent)}; {advice}")
+
+
+def nearest(name: str, names: Sequence[str]) -> str | None:
+    """Find the name that was probably meant: equal but for case and punctuation, spelt alike, or longer or shorter.
+
+    >>> [nearest(name, ["Customer-ID", "Result (final)"]) for name in ("customer id", "custmer_id", "RESULT", "x")]
+    ['Customer-ID', 'Customer-ID', 'Result (final)', None]
+    """
+    letters = {"".join(filter(str.isalnum, known.casefold())): known for known in reversed(names)}
+    wanted = "".join(filter(str.isalnum, name.casefold()))
+    within = [known for known in letters if len(wanted) > 2 < len(known) and (wanted in known or known in wanted)]
+    found = [wanted] if wanted in letters else get_close_matches(wanted, letters, n=1) or within[-1:]
+    return letters[found[0]] if found else None
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

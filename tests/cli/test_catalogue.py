@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from support import laddernet
 
+from laddernet.cli.catalogue import describe_models
 from laddernet.network.models import MODELS
 
 
@@ -76,3 +77,8 @@ def test_data_as_json_is_a_list_of_objects(tmp_path: Path, empty_cache: Path) ->
 def test_data_that_ships_with_a_package_need_not_be_fetched(tmp_path: Path) -> None:
     done = laddernet("data", "digits", cwd=tmp_path)
     assert done == (0, "digits: ships with scikit-learn, nothing to fetch\n", "")
+
+
+def test_the_list_that_ships_is_that_of_the_network(tmp_path: Path) -> None:
+    shipped = json.loads(laddernet("models", "--json", cwd=tmp_path).out)
+    assert shipped == describe_models(), "write it anew: python -m laddernet.cli.catalogue"

@@ -1,5 +1,7 @@
 import io
+import json
 import os
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from clinic import NETWORK, OPTIONS, clinic, foreign
 from support import Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
+from laddernet.cli.fit import _article
 from laddernet.table.columns import IDENTIFIER
 from laddernet.table.model import TableModel
 
@@ -235,3 +238,36 @@ def test_ctrl_c_during_the_estimate_leaves_the_model(tmp_path: Path, monkeypatch
     done = laddernet("fit", "c.csv", "--target", "result", *OPTIONS, cwd=tmp_path)
     assert (done.code, done.err) == (130, "Stopped; c.safetensors is saved, without an estimate.\n")
     assert TableModel.load(tmp_path / "c.safetensors").estimate is None
+
+
+def test_fit_as_json_prints_one_object_with_what_it_says_otherwise(
+    tmp_path: Path, fitted: tuple[Path, Finished]
+) -> None:
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    done = laddernet("fit", "c.csv", "--target", "result", *OPTIONS, "--json", cwd=tmp_path)
+    about = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert (about["model"], about["rows"], sum(about["labels"].values())) == ("c.safetensors", 240, 60)
+    assert about["dropped"] == {"patient": IDENTIFIER, "hospital": "one value only"}
+    assert about["estimate"]["sentences"] == fitted[1].out.splitlines()[-2:]
+    again = laddernet("fit", "c.csv", "--target", "result", *OPTIONS, "--json", "--no-estimate", cwd=tmp_path)
+    assert json.loads(again.out)["estimate"] is None
+
+
+def test_curve_as_json_prints_one_object(tmp_path: Path) -> None:
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    options = ("--counts", "1,5", "--repeats", "2", *OPTIONS)
+    done = laddernet("curve", "c.csv", "--target", "result", *options, "--json", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    about = json.loads(done.out)
+    assert [point["per_class"] for point in about["points"]] == [1, 5]
+    plain = laddernet("curve", "c.csv", "--target", "result", *options, cwd=tmp_path).out.splitlines()
+    assert "Ladder Network  logistic regression" in "\n".join(plain)
+    assert about["forecast"] == plain[-1]
+    shown = [float(line.split()[2]) for line in plain if line.split()[0] in ("1", "5")]
+    assert shown == [round(point["error"]["mean"], 1) for point in about["points"]]
+
+
+def test_the_model_is_called_ladder_network_and_its_variants_by_their_ids(fitted: tuple[Path, Finished]) -> None:
+    assert re.search(r"^Trained a Ladder Network for \d+ s; saved to clinic\.safetensors$", fitted[1].out, re.MULTILINE)
+    assert _article("linear") == "the model linear"

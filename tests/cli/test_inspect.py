@@ -5,12 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
-from clinic import clinic, foreign
+from clinic import OPTIONS, clinic, foreign
 from support import Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.inference import modelfile
+from laddernet.table.model import TableModel
 
 
 def _changed(model: bytes) -> bytes:
@@ -127,3 +130,52 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
         about["sha256"],
     ):
         assert what in words
+
+
+# --- compare ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def two_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a good model, one that learned wrong labels, and a labelled table that neither has seen."""
+    folder = tmp_path_factory.mktemp("two")
+    swapped = clinic().assign(result=clinic()["result"].map({"ill": "well", "well": "ill"}))
+    for name, frame in {"good": clinic(), "bad": swapped}.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        assert laddernet("fit", f"{name}.csv", "--target", "result", *OPTIONS, "--no-estimate", cwd=folder).code == 0
+    new = clinic(100, 80, seed=3)
+    new.loc[0, "result"] = "unheard of"  # wrong for both
+    new.to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+def test_compare_counts_what_predict_says_and_names_the_better_model(two_models: Path) -> None:
+    new = pd.read_csv(two_models / "new.csv")
+    predicted = [TableModel.load(two_models / f"{name}.safetensors").predict(new) for name in ("good", "bad")]
+    truth = new["result"].to_numpy()[:80]
+    right = [classes[:80] == truth for classes in predicted]
+    call = ("compare", "good.safetensors", "bad.safetensors", "new.csv")
+    done = laddernet(*call, "--json", cwd=two_models)
+    about = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert (about["rows"], about["judged"], about["target"]) == (100, 80, "result")
+    assert about["agree"] == np.count_nonzero(predicted[0] == predicted[1])
+    assert [model["wrong"] for model in about["models"]] == [80 - good.sum() for good in right]
+    assert about["only_right"] == [np.sum(right[0] & ~right[1]), np.sum(right[1] & ~right[0])]
+    assert sum(change["rows"] for change in about["changes"]) == 100 - about["agree"]
+    assert about["p_value"] < 1e-6
+    lines = laddernet(*call, cwd=two_models).out.splitlines()
+    assert lines[0] == f"The models agree on {about['agree']} of 100 rows ({about['agree']:.1f} %)."
+    assert lines[1].startswith(f"good.safetensors: {about['models'][0]['wrong']} of 80 labelled rows wrong, ")
+    assert ": good.safetensors is better (p = " in lines[3]
+
+
+def test_compare_without_labels_says_where_the_models_agree(two_models: Path, tmp_path: Path) -> None:
+    clinic(30, seed=3).drop(columns="result").to_csv(tmp_path / "new.csv", index=False)
+    good = two_models / "good.safetensors"
+    done = laddernet("compare", good, good, "new.csv", cwd=tmp_path)
+    unknown = "No row has a label, so their errors are unknown."
+    assert done == (0, f"The models agree on 30 of 30 rows (100.0 %).\n{unknown}\n", "")
+    done = laddernet("compare", good, good, "new.csv", "--target", "reslt", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("laddernet: new.csv has no column 'reslt'; ")

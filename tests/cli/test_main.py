@@ -1,6 +1,7 @@
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from support import OPTIONS, laddernet
 from laddernet.cli.main import _COMMANDS
 
 WIDE = {**os.environ, "COLUMNS": "300"}
+BIN = Path(sys.executable).parent
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,11 +30,11 @@ def test_python_m_laddernet_is_the_same_program(
     assert capsys.readouterr().out.startswith("laddernet ")
 
 
-HEAVY = {"jax", "equinox", "optax", "optuna", "sqlalchemy", "sklearn", "scipy", "pandas", "numpy", "matplotlib", "ray"}
+HEAVY = {"jax", "equinox", "optax", "optuna", "sqlalchemy", "sklearn", "scipy", "pandas", "matplotlib", "ray"}
 COMMANDS = [name for names in _COMMANDS.values() for name in names]
 
 
-def imported_by(*calls: list[str]) -> tuple[str, set[str]]:
+def imported_by(*calls: list[str], **environment: str) -> tuple[str, set[str]]:
     """What calls of the command print, one after another in a new process, and the heavy modules that they import."""
     program = f"""
 import sys
@@ -45,7 +47,9 @@ for arguments in {list(calls)!r}:
         assert not end.code, end.code
 print(*sorted({HEAVY!r} & set(sys.modules)), sep=",", file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=WIDE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=WIDE | environment, check=True
+    )
     return done.stdout, set(filter(None, done.stderr.strip().split(",")))
 
 
@@ -64,16 +68,89 @@ def test_help_lists_every_command_and_its_own_help_begins_with_the_same_words() 
 
 @pytest.mark.process
 def test_no_help_and_no_list_of_models_imports_what_takes_long() -> None:
-    shown, heavy = imported_by(*([command, "--help"] for command in COMMANDS), ["models"], ["models", "--json"])
-    assert shown.count("Usage: laddernet ") == len(COMMANDS)
+    light = [command for command in COMMANDS if command not in ("train", "study", "report", "tune")]
+    shown, heavy = imported_by(*([command, "--help"] for command in light), ["models"], ["models", "--json"])
+    assert shown.count("Usage: laddernet ") == len(light)
     assert not heavy
 
 
 @pytest.mark.process
-def test_the_list_of_data_sets_needs_only_numpy(tmp_path: Path) -> None:
+def test_the_list_of_data_sets_imports_nothing_that_takes_long() -> None:
     shown, heavy = imported_by(["data"], ["data", "--json"])
     assert "digits" in shown
-    assert heavy <= {"numpy"}
+    assert not heavy
+
+
+# --- Completion -------------------------------------------------------------------------------------------------
+
+
+def completed(shell: str, words: str, patch: pytest.MonkeyPatch) -> str:
+    """What a shell receives when Tab is pressed at the end of these words."""
+    patch.setenv("_LADDERNET_COMPLETE", f"complete_{shell}")
+    patch.setenv("COMP_WORDS", words)
+    patch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    patch.setenv("_TYPER_COMPLETE_ARGS", words)
+    patch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    done = laddernet(cwd=Path())
+    assert (done.code, done.err) == (0, "")
+    return done.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_commands_and_options_are_completed(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def names(words: str) -> list[str]:
+        out = completed(shell, words, monkeypatch)
+        quoted = r'"([^"]+)":"' if shell == "zsh" else r"^([^\t\n]+)"
+        return re.findall(quoted, out, re.MULTILINE)
+
+    assert sorted(names("laddernet ")) == sorted(COMMANDS)
+    assert names("laddernet pre") == ["predict"]
+    assert names("laddernet fit --tar") == ["--target"]
+    assert names("laddernet fit data.csv --target label --m") == ["--model", "--max-steps"]
+    assert {"--count", "--keep", "--json"} <= set(names("laddernet suggest model.safetensors --"))
+
+
+def test_where_a_file_is_meant_the_shell_completes_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completed("bash", "laddernet fit da", monkeypatch).strip() == ""  # then bash offers files
+    assert completed("zsh", "laddernet fit da", monkeypatch).strip() == "_files"
+
+
+@pytest.mark.process
+def test_completion_imports_nothing_that_takes_long() -> None:
+    protocol = {"_LADDERNET_COMPLETE": "complete_bash", "COMP_WORDS": "laddernet predict --", "COMP_CWORD": "2"}
+    shown, heavy = imported_by([], **protocol)
+    assert "--proba" in shown.splitlines()
+    assert not heavy
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not shutil.which("bash"), reason="bash is missing")
+def test_bash_completes_once_completion_is_installed(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+
+    def bash(*lines: str) -> str:
+        # Standard input, not -c: bash replaces itself by a single command, and would not be the shell that is found.
+        done = subprocess.run(
+            ["bash", "--norc"], input="\n".join(lines), capture_output=True, text=True, env=environment, check=True
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    assert "bash completion installed in" in bash("laddernet --install-completion", "true")
+    press_tab = [
+        "source ~/.bashrc",
+        "COMP_WORDS=(laddernet ins); COMP_CWORD=1; _laddernet_completion laddernet; echo ${COMPREPLY[@]}",
+        "COMP_WORDS=(laddernet predict --pr); COMP_CWORD=2; _laddernet_completion laddernet; echo ${COMPREPLY[@]}",
+        "complete -p laddernet",
+    ]
+    assert bash(*press_tab).splitlines() == [
+        "inspect",
+        "--proba",
+        "complete -o default -F _laddernet_completion laddernet",
+    ]
+    assert (
+        bash("laddernet --show-completion", "true").strip() in (tmp_path / ".bash_completions/laddernet.sh").read_text()
+    )
 
 
 def test_help_shows_the_defaults_that_are_said_in_words(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 import os
 import re
 import subprocess
@@ -252,3 +253,91 @@ def test_where_all_rows_are_labelled_there_is_nothing_to_suggest(tmp_path: Path,
     assert os.listdir(tmp_path) == ["c.csv"]
     clinic(50).drop(columns="result").to_csv(tmp_path / "c.csv", index=False)
     assert laddernet("suggest", model, "c.csv", "--count", "60", cwd=tmp_path).out.count("\n") == 51
+
+
+# --- Output -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["predict", "suggest"])
+def test_the_identifiers_that_fit_found_are_copied_unless_columns_are_named(
+    tmp_path: Path, fitted: tuple[Path, Finished], command: str
+) -> None:
+    new = clinic(30, 0, seed=3)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    call = (command, fitted[0] / "clinic.safetensors", "new.csv")
+    before = ["rank", "row"] if command == "suggest" else []
+
+    def copied(*options: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(laddernet(*call, *options, cwd=tmp_path).out.splitlines()))
+
+    rows = copied()
+    assert list(rows[0])[: len(before) + 2] == [*before, "patient", "class"]
+    assert {int(row["patient"]) for row in rows} <= set(new["patient"])
+    assert list(copied("--keep", "")[0])[: len(before) + 1] == [*before, "class"]
+    assert list(copied("--keep", "ward,age")[0])[: len(before) + 3] == [*before, "ward", "age", "class"]
+    new.drop(columns="patient").to_csv(tmp_path / "new.csv", index=False)  # then there is nothing to copy
+    assert list(copied()[0])[: len(before) + 1] == [*before, "class"]
+
+
+@pytest.fixture(scope="session")
+def german(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table as a German spreadsheet writes it, and its model."""
+    folder = tmp_path_factory.mktemp("german")
+    clinic().to_csv(folder / "t.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig")
+    assert laddernet("fit", "t.csv", "--target", "result", *OPTIONS, "--no-estimate", cwd=folder).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "suggest"])
+def test_output_has_the_delimiter_the_decimal_comma_and_the_mark_of_the_input(german: Path, command: str) -> None:
+    call = (command, "t.safetensors", "t.csv", "--keep", "patient,age,ward")
+    assert laddernet(*call, "--out", "p.csv", cwd=german).code == 0
+    content = (german / "p.csv").read_text("utf-8")
+    assert content.startswith("\ufeff")
+    assert laddernet(*call, cwd=german).out == content.removeprefix("\ufeff")
+    written = pd.read_csv(german / "p.csv", sep=";", decimal=",", encoding="utf-8-sig")
+    assert written["confidence"].between(0.5, 1).all()
+    assert written["confidence"].dtype == written["age"].dtype == float
+    assert set(written["ward"]) == {"north", "süd, 2", "east"}
+    (again,) = open_table(german / "p.csv").parts(["confidence"])
+    assert all("," in cell or cell == "1" for cell in again["confidence"])
+
+
+def test_a_table_with_commas_between_cells_keeps_decimal_points(german: Path, tmp_path: Path) -> None:
+    clinic(20).to_csv(tmp_path / "new.csv", index=False, decimal=",")  # the numbers are in quotes
+    done = laddernet("predict", german / "t.safetensors", "new.csv", "--keep", "", cwd=tmp_path)
+    rows = list(csv.DictReader(done.out.splitlines()))
+    assert all(0.5 <= float(row["confidence"]) <= 1 for row in rows)
+
+
+@pytest.mark.parametrize("command", ["predict", "suggest"])
+def test_json_has_an_object_for_each_row_with_the_values_of_the_csv(
+    tmp_path: Path, fitted: tuple[Path, Finished], command: str
+) -> None:
+    clinic(30, 0, seed=3).assign(note="a\x1b[31m\n").to_csv(tmp_path / "new.csv", index=False)
+    call = (command, fitted[0] / "clinic.safetensors", "new.csv", "--keep", "patient,note,ward")
+    plain = list(csv.DictReader(io.StringIO(laddernet(*call, cwd=tmp_path).out, newline="")))
+    done = laddernet(*call, "--json", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "\x1b" not in done.out
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert [{name: str(value) for name, value in row.items()} for row in found] == plain
+    done = laddernet(*call, "--json", "--out", "p.json", cwd=tmp_path)
+    assert json.loads(done.out)["out"] == "p.json"
+    assert json.loads(done.out)["rows"] == len(found)
+    assert [json.loads(line) for line in (tmp_path / "p.json").read_text().splitlines()] == found
+
+
+def test_large_whole_numbers_and_short_floats_of_arrays_keep_their_digits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.tile([0.1, 0.7], 60).astype(np.float32)
+    x = rng.normal(size=(120, 11)) + 2 * (y[:, None] > 0.5)
+    key = np.arange(2**63, 2**63 + 120, dtype=np.uint64)
+    np.savez(tmp_path / "t.npz", X=x, y=np.where(np.arange(120) < 40, y, np.float32(np.nan)), key=key)
+    done = laddernet("fit", "t.npz", *OPTIONS, "--no-estimate", cwd=tmp_path)
+    assert [line.split()[0] for line in done.out.splitlines()[1:3]] == ["0.1", "0.7"]
+    done = laddernet("predict", "t.safetensors", "t.npz", "--keep", "key,y", cwd=tmp_path)
+    rows = list(csv.DictReader(done.out.splitlines()))
+    assert [int(row["key"]) for row in rows] == key.tolist()
+    assert {row["class"] for row in rows} == {"0.1", "0.7"}
+    assert {row["y"] for row in rows} == {"0.1", "0.7", ""}

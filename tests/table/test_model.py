@@ -1,7 +1,9 @@
 import os
+import re
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -73,3 +75,43 @@ def test_a_column_of_which_no_cell_is_understood_is_refused(tmp_path: Path, fitt
     model.features(new.assign(smoker=["ja"] * 9 + [None] * 12), unread)  # so few may be an accident
     model.features(new.assign(smoker=["ja"] * 20 + ["yes"]), unread)
     assert +unread == {"smoker": 29}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"frame": [[1, 2]]}, "frame must be a pandas DataFrame, got list"),
+        ({"target": None}, "target must be the name of the column of the classes, got None"),
+        ({"target": "reslt"}, "The frame has no column 'reslt'; did you mean 'result'"),
+        ({"drop": "age"}, "drop must be a list of columns' names, got 'age'"),
+        ({"use": 3}, "use must be a list of columns' names, got 3"),
+        ({"category": ["agee"]}, "The frame has no column 'agee'; did you mean 'age'"),
+        ({"max_steps": 0}, "max_steps must be "),
+    ],
+)
+def test_an_argument_that_is_wrong_is_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        TableModel.fit(**{"frame": clinic(), "target": "result", **arguments})
+
+
+def test_a_setting_that_the_classifier_does_not_have_is_refused() -> None:
+    with pytest.raises(TypeError, match="max_step"):
+        TableModel.fit(clinic(), "result", max_step=3)
+
+
+def test_columns_can_be_left_out_used_or_declared_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LadderClassifier, "fit", lambda self, *_: self)
+    model = TableModel.fit(clinic(), "result", drop=["age"], use=("patient",), category=["smoker"])
+    assert {column.name: column.kind for column in model.columns} == {
+        "patient": "number",
+        "ward": "category",
+        "smoker": "category",
+        "admitted": "date",
+    }
+    assert model.identifiers == []
+    assert TableModel.fit(clinic(), "result").identifiers == ["patient"]
+
+
+def test_what_is_no_frame_cannot_be_predicted(fitted: tuple[Path, Finished]) -> None:
+    with pytest.raises(InputError, match="frame must be a pandas DataFrame, got ndarray"):
+        TableModel.load(fitted[0] / "clinic.safetensors").predict(np.zeros((2, 4)))  # type: ignore[arg-type]

@@ -3,10 +3,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from clinic import clinic
 
 from laddernet.table.columns import IDENTIFIER
-from laddernet.table.rows import read_rows
+from laddernet.table.rows import likely_target, read_rows
 from laddernet.table.table import Table
 
 
@@ -57,3 +58,29 @@ def test_a_column_with_hardly_two_equal_words_is_left_out() -> None:
     frame = clinic().assign(name=[f"n{i % 230}" for i in range(240)])
     assert read_rows(Table.of(frame), "result").dropped["name"] == "nearly every value is different"
     assert "name" in [column.name for column in read_rows(Table.of(frame), "result", use=["name"]).columns]
+
+
+def test_names_that_differ_only_in_case_or_spaces_are_told() -> None:
+    frame = clinic().assign(result=clinic()["result"].where(clinic().index != 3, "Ill"))
+    frame["ward"] = frame["ward"].where(frame.index != 5, "North").where(frame.index != 9, "  north ")
+    notices = read_rows(Table.of(frame), "result").notices
+    assert notices == [
+        "result: 'Ill' and 'ill' are two classes, and differ only in case or spaces",
+        "ward: 'north' and 'North' are two categories, and differ only in case or spaces",
+    ]
+    assert read_rows(Table.of(clinic()), "result").notices == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "target"),
+    [
+        ({"Label": ["x", "y", "x", "y"], "b": ["u", "u", "v", ""]}, "Label"),
+        ({"a": ["u", "", "v", "u"], "found": ["x", "", "", "y"]}, "found"),
+        ({"a": ["u", "u", "v", "v"], "b": ["x", "y", "x", "y"]}, None),
+        ({"a": ["", "", "", ""]}, None),
+    ],
+)
+def test_the_target_is_guessed_by_its_name_or_by_its_empty_cells(
+    columns: dict[str, list[str]], target: str | None
+) -> None:
+    assert likely_target(Table.of(pd.DataFrame(columns))) == target
