@@ -337,6 +337,11 @@ def _import_all() -> None:
     import laddernet.cli.tune
     import laddernet.report.pictures
     import laddernet.study.worker
+    import laddernet.table.compare
+    import laddernet.table.describe
+    import laddernet.table.read
+    import laddernet.table.suggest
+    import laddernet.table.write
 
     laddernet.cli.main._docstrings = _cached(laddernet.cli.main._docstrings)  # type: ignore[attr-defined]
     typer.main.get_command(laddernet.cli.main.app)  # parses them now
