@@ -67,3 +67,22 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"
     folder = tmp_path_factory.mktemp("finished")
     done = laddernet("train", *OPTIONS, "--out", "run", "--json", "--checkpoint-every", "0", cwd=folder)
     return folder / "run", done
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"]:
+    """A folder with clinic.csv and the model that `fit` made of it, and what that printed; not to be changed."""
+    from clinic import OPTIONS, clinic
+    from support import laddernet
+
+    folder = tmp_path_factory.mktemp("clinic")
+    clinic().to_csv(folder / "clinic.csv", index=False)
+    done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, cwd=folder)
+    assert (done.code, done.err) == (0, "")
+    return folder, done
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read tables in parts of some rows."""
+    monkeypatch.setattr("laddernet.table.table.CELLS", 100)

@@ -122,14 +122,14 @@ def test_an_array_by_columns_is_read_at_once_only_up_to_a_bound(
 ) -> None:
     np.savez(tmp_path / "t.npz", X=np.asfortranarray(np.arange(20.0).reshape(10, 2)))
     assert open_table(tmp_path / "t.npz").columns == ["x0", "x1"]
-    monkeypatch.setattr("laddernet.table.read._WHOLE_BYTES", 159)
+    monkeypatch.setattr("laddernet.table.read_npz._WHOLE_BYTES", 159)
     with pytest.raises(InputError, match=r"X lies by columns and has 160 bytes; save it by rows, with np\.asconti"):
         open_table(tmp_path / "t.npz")
 
 
 def test_the_parts_of_wide_texts_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "t.npz", X=np.arange(10.0)[:, None], y=np.array(list("abcdefghij"), "U100"))
-    monkeypatch.setattr("laddernet.table.read._PART_BYTES", 1000)
+    monkeypatch.setattr("laddernet.table.read_npz._PART_BYTES", 1000)
     parts = list(open_table(tmp_path / "t.npz").parts(["x0", "y"]))
     assert [len(part) for part in parts] == [2] * 5
     assert "".join(pd.concat(parts)["y"]) == "abcdefghij"
@@ -148,7 +148,7 @@ def test_a_cell_or_a_line_beyond_the_bound_is_said_to_be_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untrained: None
 ) -> None:
     (tmp_path / "t.csv").write_text(f"a,label\n1,{'x' * 2000}\n")
-    monkeypatch.setattr("laddernet.table.read._LONGEST_CELL", 1000)
+    monkeypatch.setattr("laddernet.table.read_csv._LONGEST_CELL", 1000)
     before = csv.field_size_limit(1000)
     try:
         done = laddernet("fit", "t.csv", "--target", "label", cwd=tmp_path)
@@ -156,7 +156,7 @@ def test_a_cell_or_a_line_beyond_the_bound_is_said_to_be_too_long(
         csv.field_size_limit(before)
     advice = "shorten it, or close the quote that was left open"
     refused(done, f"t.csv, line 2: a cell has more than 1,000 characters; {advice}.")
-    monkeypatch.setattr("laddernet.table.read._LONGEST_LINE", 2000)
+    monkeypatch.setattr("laddernet.table.read_csv._LONGEST_LINE", 2000)
     done = laddernet("fit", "t.csv", "--target", "label", cwd=tmp_path)
     refused(done, "t.csv: a line has 2,000 characters or more; give a table in lines.")
 
@@ -391,14 +391,14 @@ def test_an_error_of_the_system_is_not_said_to_be_of_standard_output(
     def fails(*_: Any, **__: Any) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("laddernet.cli.train.known", fails)
+    monkeypatch.setattr("laddernet.data.known", fails)
     advice = "close other files, or raise the limit on open files (ulimit -n)"
     refused(laddernet("data", cwd=tmp_path), f"The system refused a request (Too many open files); {advice}.")
 
     def breaks(*_: Any, **__: Any) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("laddernet.cli.train.known", breaks)
+    monkeypatch.setattr("laddernet.data.known", breaks)
     refused(laddernet("data", cwd=tmp_path), "The system refused a request (Broken pipe); ")
 
 
@@ -406,7 +406,7 @@ def test_no_memory_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fails(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 40.0 TiB")
 
-    monkeypatch.setattr("laddernet.cli.train.known", fails)
+    monkeypatch.setattr("laddernet.data.known", fails)
     refused(laddernet("data", cwd=tmp_path), "There is not enough memory (Unable to allocate 40.0 TiB); give a ")
 
 
@@ -484,7 +484,7 @@ def test_no_escape_sequence_of_a_table_reaches_the_terminal(
     clean(done.out)
     assert done.out.count("\\x1b[31m\\u202e\\x9b1m\\x07[bold]$") >= 5
 
-    monkeypatch.setattr("laddernet.cli.table._out", Console(width=300))
+    monkeypatch.setattr("laddernet.cli.inspect._out", Console(width=300))
     arrays, about = modelfile.read(model, "table")
     first, *others = about["classes"]
     classes = [f"{first}{ESC}", *others]

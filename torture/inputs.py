@@ -718,6 +718,7 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         "predict": ["predict", "model.safetensors", "table.csv"],
         "inspect": ["inspect", "model.safetensors"],
         "suggest": ["suggest", "model.safetensors", "table.csv"],
+        "compare": ["compare", "model.safetensors", "model.safetensors", "table.csv"],
         "curve": ["curve", "table.csv", "--target", "y"],
         "models": ["models"],
         "train": ["train", *TINY, *new],

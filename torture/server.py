@@ -327,13 +327,21 @@ def _import_all() -> None:
     import typer
 
     import laddernet.classifier.fit
+    import laddernet.cli.catalogue
+    import laddernet.cli.fit
+    import laddernet.cli.inspect
     import laddernet.cli.main
+    import laddernet.cli.predict
     import laddernet.cli.study
-    import laddernet.cli.table
     import laddernet.cli.train
     import laddernet.cli.tune
     import laddernet.report.pictures
     import laddernet.study.worker
+    import laddernet.table.compare
+    import laddernet.table.describe
+    import laddernet.table.read
+    import laddernet.table.suggest
+    import laddernet.table.write
 
     laddernet.cli.main._docstrings = _cached(laddernet.cli.main._docstrings)  # type: ignore[attr-defined]
     typer.main.get_command(laddernet.cli.main.app)  # parses them now

@@ -1,4 +1,4 @@
-"""The command line's door: which command is in which module. Each is loaded when it is called."""
+"""The command ``laddernet``: it finds the module of a subcommand, and imports only that one."""
 
 import ast
 import io
@@ -20,17 +20,20 @@ from laddernet.files import refusal
 from laddernet.text import say, visible
 
 _COMMANDS = {
-    "laddernet.cli.table": ["fit", "predict", "inspect", "suggest", "curve"],
-    "laddernet.cli.train": ["models", "data", "train"],
+    "laddernet.cli.fit": ["fit", "curve"],
+    "laddernet.cli.predict": ["predict", "suggest"],
+    "laddernet.cli.inspect": ["inspect", "compare"],
+    "laddernet.cli.catalogue": ["models", "data"],
+    "laddernet.cli.train": ["train"],
     "laddernet.cli.study": ["study", "report"],
     "laddernet.cli.tune": ["tune"],
 }
 
 
 class _Commands(TyperGroup):
-    """Lists the commands by what their modules' texts say, and imports only that of the one that is called.
+    """Lists the commands from the source text of their modules, and imports only the module of the one that is called.
 
-    What they need between them (JAX, scikit-learn, pandas, Optuna, SQLAlchemy) takes seconds to import.
+    All that the commands need together (JAX, scikit-learn, pandas, Optuna, SQLAlchemy) takes seconds to import.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -46,7 +49,7 @@ class _Commands(TyperGroup):
         if name is None or listed is None:
             return name, listed, rest
         module = next(module for module, names in _COMMANDS.items() if name in names)
-        # As Rich's own markup, help texts would lose what stands in brackets: their defaults.
+        # In Rich's own markup, help texts would lose their defaults, which are in brackets.
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
         alone.command(name)(getattr(import_module(module), name))
         return name, typer.main.get_command(alone), rest
@@ -61,7 +64,7 @@ class _Commands(TyperGroup):
 
 
 def _docstrings(module: str, functions: Sequence[str]) -> dict[str, str]:
-    """What functions of a module say of themselves, without running it."""
+    """Read the docstrings of functions from a module's source text, without running it."""
     spec = find_spec(module)
     assert spec is not None
     assert spec.origin is not None
@@ -70,15 +73,15 @@ def _docstrings(module: str, functions: Sequence[str]) -> dict[str, str]:
     return {name: found[name] for name in functions}
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def main() -> None:
-    """Run the command line; what a user did wrong is one sentence and exit code 2."""
+    """Run the command line; a mistake of the user is one sentence and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that does not know "±" shows "?"
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without "±" shows "?"
             stream.reconfigure(errors="replace")
-    # One sentence, as all else.
+    # A warning is one sentence, without the line of code.
     warnings.formatwarning = lambda message, *_, **__: f"laddernet: {visible(str(message).replace(chr(10), ' '))}\n"
     try:
         with _printed():
@@ -97,7 +100,7 @@ def main() -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn errors of the system and of the command line into one sentence each."""
+    """Turn an error of the system or of the command line into one sentence."""
     try:
         yield
     except OSError as error:
@@ -105,21 +108,21 @@ def _explained() -> Iterator[None]:
             raise
         raise InputError(refusal(error)) from error
     except Exception as error:
-        # Of a command line that makes no sense; the class is not public. Without any arguments the help is the message.
+        # Errors of usage, whose class is not public. Without any arguments the help is the message.
         if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
             raise
         reason = " ".join(error.format_message().split()).rstrip(".")
         context = getattr(error, "ctx", None)
         place = "laddernet" if context is None else context.command_path
         mark = "" if reason.endswith("?") else ";"
-        raise InputError(f"{reason}{mark} `{place} --help` shows what can be given.") from error
+        raise InputError(f"{reason}{mark} `{place} --help` shows the options.") from error
 
 
 _STDOUT = "standard output"
 
 
 class _StandardOutput(io.FileIO):
-    """Names itself in its errors, which have no file name otherwise: so they are told from those of other files."""
+    """Standard output whose errors have its name, to tell them from errors of files."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -130,9 +133,9 @@ class _StandardOutput(io.FileIO):
 
 
 def _named(stream: Any) -> Any:
-    """Standard output with errors that name it, if it is a file of the system and not a test's."""
+    """Wrap standard output in `_StandardOutput`, unless a test has replaced it."""
     buffer = getattr(stream, "buffer", None)
-    raw = getattr(buffer, "raw", buffer)  # Python may be told not to buffer
+    raw = getattr(buffer, "raw", buffer)  # there is no buffer with python -u
     if type(raw) is not io.FileIO:
         return stream
     stream.flush()
@@ -143,7 +146,7 @@ def _named(stream: Any) -> Any:
 
 @contextmanager
 def _printed() -> Iterator[None]:
-    """Whatever a command prints has gone out at its end; if the system refuses it, that is one sentence."""
+    """Flush standard output at the end; an error of the system is one sentence."""
     sys.stdout = _named(sys.stdout)
     try:
         try:
@@ -154,9 +157,9 @@ def _printed() -> Iterator[None]:
     except OSError as error:
         if error.filename != _STDOUT:
             raise
-        # Python writes what is left when it ends, and would complain once more.
+        # At its end Python writes what is left, and would report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
+        if isinstance(error, BrokenPipeError):  # the reader has ended, as `head` does
             sys.exit(1)
         reason = f"Cannot write to standard output ({error.strerror or error})"
         raise InputError(f"{reason}; send it to a place that has space.") from error

@@ -1,6 +1,7 @@
-"""What commands have in common: reading options, and Ctrl-C."""
+"""What commands have in common: the values of options, JSON output, and Ctrl-C."""
 
 import csv
+import json
 import os
 import signal
 import sys
@@ -8,13 +9,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from laddernet.errors import InputError
-from laddernet.text import say
+from laddernet.text import say, visible_json
 
 
 def whole_number(option: str, text: str) -> int:
-    """
+    """Parse an integer.
+
     >>> whole_number("labels", "100")
     100
     """
@@ -29,7 +32,8 @@ def whole_number(option: str, text: str) -> int:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """
+    """Parse integers with commas between them.
+
     >>> whole_numbers("hidden", "1000,500")
     (1000, 500)
     """
@@ -37,7 +41,8 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def names_in(text: str) -> list[str]:
-    """
+    """Parse names with commas between them, as a line of CSV.
+
     >>> names_in('a, "b, c"')
     ['a', 'b, c']
     """
@@ -48,20 +53,25 @@ def names_in(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
+def print_json(about: Any) -> None:
+    """Print a value as indented JSON."""
+    print(visible_json(json.dumps(about, indent=2, ensure_ascii=False)))
+
+
 @contextmanager
 def stoppable(sentence: str) -> Iterator[None]:
-    """On Ctrl-C, say the sentence and end the process with exit code 130.
+    """On Ctrl-C, print the sentence and end the process with exit code 130.
 
-    At once: an orderly exit would wait for the training under way. The library in which Ctrl-C strikes may raise an
-    error of its own instead of passing on `KeyboardInterrupt`, or lose it (JAX, during garbage collection). So any
-    error after Ctrl-C counts as its effect, and it is sent again every second.
+    The process ends at once: an orderly exit would wait for the training under way. A library that is interrupted may
+    raise an error of its own instead of `KeyboardInterrupt`, or lose it (JAX, during garbage collection). So any error
+    after Ctrl-C counts as its effect, and the signal is sent again every second.
     """
     again: threading.Timer | None = None
 
     def send(number: int) -> None:
         if sys.platform == "win32":
             signal.raise_signal(number)
-        else:  # to the thread that handles signals, so that a call in which it waits returns
+        else:  # to the thread that handles signals, so that a waiting call returns
             signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -71,7 +81,7 @@ def stoppable(sentence: str) -> Iterator[None]:
         again.start()
         signal.default_int_handler(number, frame)
 
-    # Only the main thread may set a handler, and a process in the background may have been told to ignore the signal.
+    # Only the main thread may set a handler, and a process in the background may ignore the signal.
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ours = ours and threading.current_thread() is threading.main_thread()
     if ours:

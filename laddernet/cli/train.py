@@ -1,94 +1,27 @@
-"""The commands of the paper's models: parse, call, print."""
+"""The command ``laddernet train``."""
 
 import json
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
 
 from laddernet import checks
 from laddernet.cli.options import stoppable, whole_number, whole_numbers
-from laddernet.data import fetch, known, load, training_data
+from laddernet.data import load, training_data
 from laddernet.errors import InputError
-from laddernet.network.ladder import paper_parameters
-from laddernet.network.models import MODELS
 from laddernet.progress import progress_shown
-from laddernet.text import say, show, visible
+from laddernet.text import say, show
 from laddernet.training.loop import on_device, steps_per_epoch
 from laddernet.training.programs import keep_compiled_programs
 from laddernet.training.run import default_folder, run
 from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, configure, precision_notice
 from laddernet.training.tuned import choice
 
-out = Console()
 err = Console(stderr=True)
-
-
-def models(
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
-) -> None:
-    """List the twenty models, as the paper's tree."""
-
-    counts = {model.id: paper_parameters(model) for model in MODELS.values()}
-    if as_json:
-        rows = [
-            {
-                "id": model.id,
-                "paper_name": model.paper_name,
-                "family": model.family,
-                "description": model.description,
-                "noise": model.noise,
-                "reconstruction": model.reconstruction,
-                "parameters": counts[model.id],
-            }
-            for model in MODELS.values()
-        ]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
-    tree = Tree("Models, each with its number of parameters in the paper's network", guide_style="dim")
-    branches: dict[tuple[str, ...], Tree] = {(): tree}
-    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # a family's head first
-        for depth in range(1, len(model.family) + 1):
-            family = model.family[:depth]
-            if family not in branches:
-                branches[family] = branches[family[:-1]].add(Text(family[-1], "dim"))
-        count = f"{counts[model.id]:,}"
-        branches[model.family].add(Text.assemble((model.id, "bold"), f"  {model.description}  ", (count, "dim")))
-    out.print(tree, highlight=False)
-
-
-def data(
-    name: Annotated[str | None, typer.Argument(help="The data set to fetch; without it, all are listed.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
-) -> None:
-    """List the known data sets and where they are kept, or fetch one."""
-
-    if name is not None:
-        folder = fetch(name)
-        show(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
-        return
-    sets = known()
-    if as_json:
-        print(json.dumps([asdict(info) for info in sets], indent=2))
-        return
-    table = Table("data set", "rows (train + test)", "columns", "classes", "kept in", box=None)
-    for info in sets:
-        where = info.where if info.cached else f"{info.where} (not fetched: laddernet data {info.name})"
-        table.add_row(
-            info.name,
-            f"{info.n_train:,} + {info.n_test:,}",
-            str(info.n_features),
-            str(info.n_classes),
-            Text(visible(where)),
-        )
-    out.print(table)
 
 
 def train(

@@ -1,6 +1,6 @@
-"""Model files: one safetensors file with the arrays and, as JSON in its header, all else. Loading runs no code.
+"""Model files: a safetensors file with the arrays and, in its header, everything else as JSON. Loading runs no code.
 
-The header also holds a SHA-256 over both, so that a file which was cut, mixed up or changed is refused.
+The header also has a SHA-256 of both, so that a truncated or changed file is refused.
 """
 
 import hashlib
@@ -19,25 +19,25 @@ import safetensors.numpy
 from laddernet.errors import InputError
 from laddernet.files import from_json, reading, require_regular, write_atomic
 
-FORMAT = 3  # raised when files are written that this reader would not understand; older ones stay readable
+FORMAT = 3  # raised when an older reader could not read new files; older files stay readable
 _KIND, _ABOUT, _CHECK = "laddernet", "about", "sha256"
-_LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
+_LONGEST_HEADER = 100_000_000  # bytes, the limit of safetensors
 
 Arrays = dict[str, np.ndarray]
 About = dict[str, Any]
 
 
 def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, about: About) -> None:
-    """Put a model into a file, whole or not at all."""
+    """Write a model to a file, completely or not at all."""
     text = json.dumps({"format": FORMAT, "version": metadata.version("laddernet"), **about}, ensure_ascii=False)
-    # safetensors writes an array's memory as it lies, so it must lie in row order.
+    # safetensors writes the memory of an array unchanged, so it must be in row order.
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header = {_KIND: kind, _ABOUT: text, _CHECK: _check(kind, text, arrays)}
     write_atomic(path, safetensors.numpy.save(arrays, metadata=header))
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[Arrays, About]:
-    """The arrays of a file and what is said about them, if it is a whole one of this kind."""
+    """Read the arrays of a file and their description, and refuse a file that is damaged or of another kind."""
     path = Path(path)
     size = require_regular(path)
     try:
@@ -68,7 +68,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[Arrays, About]:
 
 
 def _header(file: BinaryIO, size: int) -> dict[str, str]:
-    """The metadata of a safetensors file, before its arrays are read: so a file of another kind is never read whole."""
+    """Read the metadata of a safetensors file before its arrays, so that a file of another kind is not read."""
     length = int.from_bytes(file.read(8), "little")
     if not 0 < length <= min(size - 8, _LONGEST_HEADER):
         raise ValueError(f"its header would have {length:,} bytes")
@@ -80,7 +80,7 @@ def _header(file: BinaryIO, size: int) -> dict[str, str]:
 
 @contextmanager
 def understood(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of a file that lacks something, or holds something else in its place, that it does."""
+    """Turn an error in the content of a model file into one sentence."""
     try:
         yield
     except InputError:
@@ -91,6 +91,7 @@ def understood(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _check(kind: str, about: str, arrays: Arrays) -> str:
+    """Compute the SHA-256 of a file's content."""
     digest = hashlib.sha256(json.dumps([kind, about]).encode())
     for name, array in sorted(arrays.items()):
         digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())

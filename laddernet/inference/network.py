@@ -1,4 +1,4 @@
-"""A trained network as prediction needs it: plain matrix products in NumPy, with the normalisation folded in."""
+"""A trained network for prediction: matrix products in NumPy, with the normalisation folded into the weights."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from scipy.linalg import block_diag
 
 Rows = Any  # an array of rows, or a SciPy sparse matrix of rows
 
-# Added to a variance before its root, for units that are constant over the rows.
+# Added to a variance before its square root, for units that are constant over the rows.
 EPSILON = 1e-10
-FAR = np.float32(1e9)  # which a bound takes for infinity: the square of more might be too large for a float32
-_BLOCK = 1024  # rows that go up at a time: what they become at a layer stays in the processor's cache
+FAR = np.float32(1e9)  # larger values are clipped before the bound: their square may overflow a float32
+_BLOCK = 1024  # rows computed at a time, so that their activations stay in the processor's cache
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is done to the columns before the network sees them: v = (x − shift) · factor, in the factor's precision.
+    """The scaling of the columns: v = (x − shift) · factor, in the precision of the factor.
 
-    With a ``bound``, v / √(1 + (v / bound)²) thereafter: what is far out comes nearer, and nothing is beyond ±bound.
+    With a ``bound``, v / √(1 + (v / bound)²) follows, which keeps outliers within ±bound.
     """
 
-    shift: np.ndarray  # float64, for columns that lie far from zero and close together
-    factor: np.ndarray  # float32 but in tests of the equations, as the weights
+    shift: np.ndarray  # float64, for columns of large numbers that differ by little
+    factor: np.ndarray  # float32, as the weights; float64 in tests of the equations
     bound: float | None = None
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ class Scaling:
         return v
 
     def shifted(self, x: np.ndarray) -> np.ndarray:
-        # In the precision of the input: a large mean would take the digits of what is subtracted from it.
+        """Subtract the shift in the precision of the input, since a large mean in float32 would lose digits."""
         if not self._shifts:
             return x.astype(self.factor.dtype, copy=False)
         shifted: np.ndarray = x - (self._single if x.dtype == np.float32 else self.shift)
@@ -64,10 +64,11 @@ class Network:
     biases: tuple[np.ndarray, ...]
 
     def logits(self, x: Rows) -> np.ndarray:
+        """Compute the logits of rows."""
         return self.layer(x, len(self.weights))
 
     def layer(self, x: Rows, layer: int) -> np.ndarray:
-        """What the rows are at a layer; 0 is the scaled input, the last one the logits."""
+        """Compute the activations of a layer; 0 is the scaled input, the last layer the logits."""
         out = np.empty(
             (x.shape[0], self.weights[layer - 1].shape[1] if layer else x.shape[1]), self.scaling.factor.dtype
         )
@@ -91,7 +92,7 @@ def fold(
     mu: Sequence[np.ndarray],
     sigma: Sequence[np.ndarray],
 ) -> Network:
-    """γ((h W − μ) / σ + β) as one product and one sum."""
+    """Write γ((h W − μ) / σ + β) as one product and one sum."""
     scale = [g / s for g, s in zip(gamma, sigma, strict=True)]
     biases = [g * b - m * s for g, b, m, s in zip(gamma, beta, mu, scale, strict=True)]
     weights = [w * s for w, s in zip(W, scale, strict=True)]
@@ -101,22 +102,22 @@ def fold(
 
 
 def folded(arrays: Mapping[str, np.ndarray], scaling: Scaling) -> Network:
-    """A network out of its arrays by name (`laddernet.training.checkpoint.named_arrays`), statistics included."""
+    """Make a network of its named arrays (`laddernet.training.checkpoint.named_arrays`), with the statistics."""
     W, gamma, beta = encoder_arrays(arrays)
     mu, sigma = ([arrays[f"statistics.{name}.{l}"] for l in range(len(W))] for name in ("mu", "sigma"))
     return fold(scaling, W, gamma, beta, mu, sigma)
 
 
 def encoder_arrays(arrays: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
-    """W, γ and β of layers 1 to L."""
+    """Return W, γ and β of layers 1 to L."""
     layers = sum(name.startswith("encoder.") and name.endswith(".W") for name in arrays)
     return [[arrays[f"encoder.{l}.{name}"] for l in range(layers)] for name in ("W", "gamma", "beta")]
 
 
 def join(networks: Sequence[Network], shares: Sequence[float]) -> Network:
-    """One network whose logits are those of several, each multiplied by its share: they lie side by side up to the top.
+    """Make one network whose logits are the sum of the logits of several, each multiplied by its share.
 
-    Hidden layers are concatenated, in the order of the networks; all must have the same scaling.
+    Hidden layers are concatenated in the order of the networks; all must have the same scaling.
     """
     depth = max(len(network.weights) for network in networks)
     deep = [_deepened(network, depth) for network in networks]
@@ -130,7 +131,7 @@ def join(networks: Sequence[Network], shares: Sequence[float]) -> Network:
 
 
 def _deepened(network: Network, depth: int) -> Network:
-    """The same logits from more layers: their positive and negative parts, which ReLU leaves as they are, go up."""
+    """Add layers that leave the logits as they are: ReLU does not change their positive and negative parts."""
     more = depth - len(network.weights)
     if not more:
         return network
@@ -151,9 +152,9 @@ def statistics(
     gamma: Sequence[np.ndarray],
     beta: Sequence[np.ndarray],
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """μ and σ of each layer over the clean pass of these rows, as in `laddernet.network.ladder.statistics`.
+    """Compute μ and σ of each layer over the clean pass of these rows, as `laddernet.network.ladder.statistics` does.
 
-    ``bring`` makes the inputs of some of them, so that the widest layer is never there as a whole.
+    ``bring`` returns the inputs of some rows, so that the inputs of all are never in memory at once.
     """
     mu, sigma = [], []
     h = np.concatenate([bring(rows[block]) @ W[0] for block in blocks(len(rows), _BLOCK)])
@@ -168,7 +169,8 @@ def statistics(
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """
+    """Compute the probabilities of the classes.
+
     >>> softmax(np.array([[0.0, 0.0], [0.0, 1000.0]])).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
@@ -178,18 +180,20 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Compute the logarithms of the probabilities, also of those that are too small for a float."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     logs: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return logs
 
 
 def dense(x: Rows) -> np.ndarray:
-    """A few rows as an array, which sparse ones are not."""
+    """Convert a few rows to an array if they are sparse."""
     return x if isinstance(x, np.ndarray) else x.toarray()
 
 
 def blocks(rows: int, size: int) -> Iterator[slice]:
-    """
+    """Cut a number of rows into slices.
+
     >>> list(blocks(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """

@@ -23,7 +23,7 @@ def write(path: Path, network: Network, classes: np.ndarray) -> None:
         "shift": scaling.shift.astype(np.float32),
         "classes": classes.astype(object if classes.dtype.kind in "USO" else classes.dtype),
     }
-    if scaling.bound is None:  # then W1 holds the factors
+    if scaling.bound is None:  # then W1 includes the factors
         nodes = [helper.make_node("Sub", ["X", "shift"], ["h0"])]
     else:
         numbers = {"low": -FAR, "high": FAR, "one": 1.0, "shrink": scaling.bound**-2}
@@ -62,6 +62,6 @@ def write(path: Path, network: Network, classes: np.ndarray) -> None:
         kept,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="laddernet")
-    model.ir_version = 8  # which runtimes of the last years understand; the newest is for new types only
+    model.ir_version = 8  # understood by runtimes of recent years; newer versions only add types
     checker.check_model(model)
     write_atomic(path, model.SerializeToString())

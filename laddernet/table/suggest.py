@@ -1,13 +1,13 @@
 """Which unlabelled rows are most worth labelling next.
 
-A label tells something about the rows that are like the one it is given to. How alike two rows are is exp(−d² / 2h²),
-where d is their distance in the network's last hidden layer and h² the median of d² over pairs of rows; a row is
-covered as well as it is like the most similar row that has a label. Rows are taken one after another, each time the one
-by which the unlabelled rows are covered best, on average: far from what has a label, and in the midst of many. How sure
-the network is of a row does not count. With few labels it is sure of much that is wrong, and the rows in doubt are odd
-ones: labels chosen by doubt taught less than labels drawn by lot (docs/how-to/label-in-rounds.md).
+The similarity of two rows is exp(−d² / 2h²), where d is their distance in the network's last hidden layer and h² the
+median of d² over pairs of rows. The coverage of a row is its similarity to the most similar row that has a label. Rows
+are chosen one after another, each time the row that raises the mean coverage of the unlabelled rows most: it is far
+from labelled rows and has many rows near it. The confidence of the network is not used. With few labels the network is
+confident of many wrong classes, and the rows it is uncertain of are outliers: labels chosen by uncertainty taught less
+than labels chosen at random (docs/how-to/label-in-rounds.md).
 
-Of a large table a sample is looked at that is always the same.
+Of a large table a random sample is ranked, always the same one.
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from laddernet.table.model import TableModel, labels_of, mark_of
-from laddernet.table.read import Table
+from laddernet.table.labels import labels_of, mark_of
+from laddernet.table.model import TableModel
+from laddernet.table.table import Table
 
-_SAMPLE = 1000  # rows that stand for all
+_SAMPLE = 1000  # rows of the sample
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some of the rows that were met, drawn by lot; the same ones however the table is cut into parts."""
+    """A random sample of rows, which does not depend on how the table is cut into parts."""
 
-    frame: pd.DataFrame  # what is to be told of each; its index is the number of the row
+    frame: pd.DataFrame  # the columns to copy; its index is the row number
     probabilities: np.ndarray
-    places: np.ndarray  # in the last hidden layer
-    lots: np.ndarray  # by which it was drawn: the lowest stay
+    places: np.ndarray  # activations of the last hidden layer
+    keys: np.ndarray  # random numbers; the rows with the lowest are kept
 
     def __getitem__(self, rows: np.ndarray) -> "Sample":
-        return Sample(self.frame.iloc[rows], self.probabilities[rows], self.places[rows], self.lots[rows])
+        return Sample(self.frame.iloc[rows], self.probabilities[rows], self.places[rows], self.keys[rows])
 
     def with_more(self, other: "Sample", most: int) -> "Sample":
+        """Add rows, and keep ``most`` of them."""
         if not len(self.frame):
             both = other
         else:
@@ -43,20 +45,20 @@ class Sample:
                 pd.concat([self.frame, other.frame]),
                 np.concatenate([self.probabilities, other.probabilities]),
                 np.concatenate([self.places, other.places]),
-                np.concatenate([self.lots, other.lots]),
+                np.concatenate([self.keys, other.keys]),
             )
-        return both[np.sort(np.argsort(both.lots, kind="stable")[:most])]
+        return both[np.sort(np.argsort(both.keys, kind="stable")[:most])]
 
 
 @dataclass(frozen=True)
 class Suggestions:
     """Rows to label next, the most useful first."""
 
-    frame: pd.DataFrame  # the columns to keep; its index is the number of the row in the table, from 1 on
+    frame: pd.DataFrame  # the columns to copy; its index is the row number in the table, from 1
     classes: list[str]  # the most probable class of each row
     confidence: np.ndarray  # its probability
-    use: np.ndarray
-    total: int  # unlabelled rows that were looked at
+    use: np.ndarray  # the gain in mean coverage
+    total: int  # unlabelled rows of the table
 
 
 def suggest(
@@ -68,10 +70,10 @@ def suggest(
     count: int = 20,
     keep: Sequence[str] = (),
 ) -> Suggestions:
-    """The unlabelled rows to label next, the most useful first; without a ``target`` all rows are unlabelled.
+    """Rank the unlabelled rows by the gain of a label; without a ``target`` all rows are unlabelled.
 
-    ``unlabeled`` marks a row without a label, besides an empty cell; None is what the model was fitted with. The table
-    is read in parts, and no more than some thousand rows are held.
+    ``unlabeled`` marks a row without a label, besides an empty cell; None means the mark of the model.
+    The table is read in parts, and only some thousand rows are kept in memory.
     """
     asked = model.unlabeled if unlabeled is None else unlabeled
     mark = mark_of(asked, positional=bool(table.positional or model.positional))
@@ -85,7 +87,7 @@ def suggest(
 def _gather(
     model: TableModel, table: Table, target: str | None, mark: str, count: int, keep: Sequence[str]
 ) -> tuple[Sample, Sample, int]:
-    """A sample of the unlabelled rows, one of the labelled rows, and how many unlabelled ones there are."""
+    """Return a sample of the unlabelled rows, one of the labelled rows, and the number of unlabelled rows."""
     rng = np.random.default_rng(0)
     unlabelled = Sample(
         pd.DataFrame(columns=list(keep)), np.zeros((0, len(model.classes))), np.zeros((0, 0)), np.zeros(0)
@@ -94,8 +96,8 @@ def _gather(
     total = 0
     for part in model.parts(table, [*keep, *([] if target is None else [target])]):
         x = model.features(part)
-        lots = rng.random(len(part))
-        found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.classifier.transform(x), lots)
+        keys = rng.random(len(part))
+        found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.classifier.transform(x), keys)
         free = np.ones(len(part), bool) if target is None else labels_of(part[target], mark) == ""
         unlabelled = unlabelled.with_more(found[np.flatnonzero(free)], max(_SAMPLE, 10 * count))
         labelled = labelled.with_more(found[np.flatnonzero(~free)], _SAMPLE)
@@ -104,9 +106,9 @@ def _gather(
 
 
 def rank(places: np.ndarray, labelled: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the unlabelled places to take, one after another, and by how much each covers all of them better.
+    """Choose unlabelled places one after another, and return with each its gain in mean coverage.
 
-    Three rows of five are alike, and one of the others has a label right beside it:
+    Three of five rows are similar, and one of the others is equal to a labelled row:
 
     >>> places = np.array([[0.0], [0.1], [0.2], [3.0], [6.0]])
     >>> chosen, use = rank(places, np.array([[6.0]]), 2)
@@ -137,7 +139,7 @@ def rank(places: np.ndarray, labelled: np.ndarray, count: int) -> tuple[np.ndarr
 
 
 def _squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Squared distances of the rows of ``a`` from those of ``b``.
+    """Compute the squared distances between the rows of ``a`` and those of ``b``.
 
     >>> _squares(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])).tolist()
     [[25.0]]

@@ -1,44 +1,56 @@
-"""CSV files that are whole or absent, written a row at a time."""
+"""Write CSV a row at a time, to a file that is complete or absent."""
 
 import csv
 import io
+import json
 import re
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from laddernet.errors import InputError
 from laddernet.files import whole_file, writing
-from laddernet.text import quoted
+from laddernet.table.table import Dialect
+from laddernet.text import quoted, visible_json
 
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Writer(Protocol):
-    """What `csv.writer` makes."""
+    """The interface of `csv.writer`."""
 
     def writerow(self, row: Iterable[Any], /) -> Any: ...
     def writerows(self, rows: Iterable[Iterable[Any]], /) -> Any: ...
 
 
-class _Quoting:
-    """A writer in whose cells no spreadsheet finds a formula."""
+class _Converting:
+    """A writer that converts each cell."""
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
+    def __init__(self, writer: Writer, convert: Callable[[Any], Any]) -> None:
+        self._writer, self._convert = writer, convert
 
     def writerow(self, row: Iterable[Any], /) -> None:
-        self._writer.writerow([_without_formula(cell) for cell in row])
+        self._writer.writerow(map(self._convert, row))
 
     def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
-        self._writer.writerows([_without_formula(cell) for cell in row] for row in rows)
+        self._writer.writerows(map(self._convert, row) for row in rows)
+
+
+def _decimal_comma(cell: Any) -> Any:
+    """Write a number with a decimal comma.
+
+    >>> [_decimal_comma(cell) for cell in (0.5, "0.5", None)]
+    ['0,5', '0.5', None]
+    """
+    return str(cell).replace(".", ",") if isinstance(cell, float) else cell
 
 
 def _without_formula(cell: Any) -> Any:
-    """
+    """Put a ' before a text that a spreadsheet would compute.
+
     >>> [_without_formula(cell) for cell in ("=1+1", "-1.5", -1.5, None)]
     ["'=1+1", '-1.5', -1.5, None]
     """
@@ -49,10 +61,10 @@ def _without_formula(cell: Any) -> Any:
 
 
 @contextmanager
-def csv_writer(path: Path, *, raw: bool = False) -> Iterator[Writer]:
+def csv_writer(path: Path, *, raw: bool = False, dialect: Dialect | None = None) -> Iterator[Writer]:
     """Write CSV to ``path``, which is replaced when all is written, or to standard output if it is ``-``.
 
-    A cell that a spreadsheet would compute gets a ' before it, unless ``raw``; `laddernet.table.read` takes it away.
+    A cell that a spreadsheet would compute gets a ' before it, unless ``raw``; `laddernet.table.read_csv` removes it.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out.csv"
@@ -61,35 +73,80 @@ def csv_writer(path: Path, *, raw: bool = False) -> Iterator[Writer]:
     >>> path.read_text()
     'a,b\\n'
     """
-    with _csv_writer(path) as writer:
-        yield writer if raw else _Quoting(writer)
+    dialect = dialect or Dialect()
+    with _stream(path, "utf-8-sig" if dialect.bom else "utf-8") as stream:
+        writer: Writer = csv.writer(stream, delimiter=dialect.delimiter, lineterminator="\n")
+        writer = writer if raw else _Converting(writer, _without_formula)
+        yield _Converting(writer, _decimal_comma) if dialect.decimal == "," else writer
 
 
 @contextmanager
-def _csv_writer(path: Path) -> Iterator[Writer]:
+def json_writer(path: Path) -> Iterator[Writer]:
+    """Write an object for each row, on a line of its own; the first row has the names.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "out.json"
+    >>> with json_writer(path) as out:
+    ...     out.writerows([["a", "b"], [1, None]])
+    >>> path.read_text()
+    '{"a": 1, "b": null}\\n'
+    """
+    with _stream(path, "utf-8") as stream:
+        yield _JsonLines(stream)
+
+
+class _JsonLines:
+    """A writer of JSON objects."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._names: list[str] = []
+
+    def writerow(self, row: Iterable[Any], /) -> None:
+        if not self._names:
+            self._names = list(row)
+            return
+        cells = dict(zip(self._names, row, strict=True))
+        self._stream.write(visible_json(json.dumps(cells, ensure_ascii=False, default=str)) + "\n")
+
+    def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
+        for row in rows:
+            self.writerow(row)
+
+
+@contextmanager
+def _stream(path: Path, encoding: str) -> Iterator[TextIO]:
+    """Open a text file that replaces ``path`` when it is complete; standard output, a pipe or a device as it is."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("Standard output is closed; name a file with --out.")
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as in a file
-        yield csv.writer(sys.stdout, lineterminator="\n")
+        yield sys.stdout
         return
-    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device is written to, not replaced
-        with writing(path), path.open("w", encoding="utf-8", newline="") as file:
-            yield csv.writer(file, lineterminator="\n")
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device is not replaced
+        with writing(path), path.open("w", encoding=encoding, newline="") as file:
+            yield file
         return
     check_writable(path)
     with whole_file(path) as raw:
-        file = io.TextIOWrapper(raw, encoding="utf-8", newline="")
-        yield csv.writer(file, lineterminator="\n")
-        file.detach()  # which writes what is left, and leaves the file open
+        wrapper = io.TextIOWrapper(raw, encoding=encoding, newline="")
+        yield wrapper
+        wrapper.detach()  # writes what is left, and leaves the file open
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place where no file can be put, before the work that would be lost."""
+    """Refuse a path that cannot be written, before the work that would be lost."""
     if path.is_dir():
         raise InputError(f"Cannot write {path}, which is a folder; name a file.")
     trial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with writing(path):
         trial.touch(exist_ok=False)
         trial.unlink()
+
+
+def spare(out: Path, *inputs: Path) -> None:
+    """Refuse to write over a file that is read."""
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise InputError(f"--out is {path}, which is read from; name another file.")

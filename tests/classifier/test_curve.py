@@ -15,17 +15,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import NETWORK, OPTIONS, clinic
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from support import laddernet
-from test_table import NETWORK, OPTIONS, clinic
 
 from laddernet import InputError, LadderClassifier, label_curve, plot_label_curve
 from laddernet.classifier.curve import Point, forecast, save_picture
-from laddernet.table.model import read_rows
-from laddernet.table.read import Table
+from laddernet.table.rows import read_rows
+from laddernet.table.table import Table
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 X, TRUTH = load_iris(return_X_y=True)
@@ -179,7 +179,7 @@ def test_the_command_measures_what_the_function_does_on_the_tables_rows(tmp_path
     points = label_curve(LadderClassifier(**NETWORK), rows.X, rows.codes, counts=[1, 5], repeats=3, seed=1)
     lines = done.out.splitlines()
     assert lines[0] == "clinic.csv: 240 rows, 60 of them labelled; 4 columns are used"
-    assert "Error on 20 labelled rows that are not in the training, mean of 3 draws of labels," in lines
+    assert "Error on 20 held-out labelled rows, mean of 3 random draws of labels," in lines
     for line, point in zip(lines[-4:-2], points, strict=True):
         cells = [point.shown(), point.shown(alone=True)]
         assert line.split() == f"{point.per_class} {point.labels} {' '.join(cells)}".split()
@@ -195,7 +195,10 @@ BAD: dict[str, tuple[str, str]] = {
     "too many labels": ("--counts 99", "counts is [99]; give whole numbers from 1 to "),
     "no such model": ("--model vanila", "There is no model 'vanila'; did you mean 'vanilla'?"),
     "no such target": ("--target reslt", "t.svg has no column 'reslt'; did you mean 'result'?"),
-    "one label": ("--target single", "'b' has one label; give two or more of each class, to learn and to judge by."),
+    "one label": (
+        "--target single",
+        "'b' has one label; give two or more of each class, for training and testing.",
+    ),
 }
 
 

@@ -1,0 +1,367 @@
+"""The commands that train on a table: ``fit`` and ``curve``.
+
+What trains is imported when a command runs, so that ``--help`` and shell completion are fast.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from laddernet.cli.options import names_in, print_json, stoppable, whole_numbers
+from laddernet.cli.table_options import (
+    Also,
+    Category,
+    Delimiter,
+    Drop,
+    Encoding,
+    Epochs,
+    Hidden,
+    Json,
+    MaxSteps,
+    ModelId,
+    Networks,
+    Target,
+    TrainingTable,
+    Unlabeled,
+    Use,
+)
+from laddernet.errors import InputError
+from laddernet.text import show, visible
+
+if TYPE_CHECKING:
+    from laddernet.classifier.curve import Point
+    from laddernet.table.estimate import Estimate
+    from laddernet.table.rows import Rows
+    from laddernet.table.table import Table
+
+_err = Console(stderr=True)
+
+_PATIENCE = 600.0  # seconds that an estimate may take if it was not asked for
+_SHOWN = 30  # classes that are listed
+
+
+def fit(
+    data: TrainingTable,
+    target: Target = None,
+    unlabeled: Unlabeled = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The model's file. [default: DATA's name with .safetensors]")
+    ] = None,
+    also: Also = None,
+    drop: Drop = "",
+    use: Use = "",
+    category: Category = "",
+    model: ModelId = "vanilla",
+    hidden: Hidden = None,
+    networks: Networks = None,
+    epochs: Epochs = None,
+    max_steps: MaxSteps = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of initial values, noise, order and folds.")
+    ] = 0,
+    estimate: Annotated[
+        bool | None,
+        typer.Option(help="Estimate the error by cross-validation. [default: if it takes less than ten minutes]"),
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    as_json: Json = False,
+) -> None:
+    """Train a classifier on a table in which some rows have a label."""
+    table, others = _opened("fit", data, also, delimiter, encoding)
+    path = out or data.with_suffix(".safetensors")
+    _check_out(path, data, *(also or ()))
+    if out is None:
+        _spare_foreign(path)
+    _prepare(model)
+    from laddernet.classifier.estimator import LadderClassifier
+    from laddernet.table.model import TableModel
+
+    settings = _settings(hidden, networks, epochs, max_steps, seed)
+
+    def make(verbose: bool = False) -> LadderClassifier:
+        return LadderClassifier(model, verbose=verbose, **settings)
+
+    tell = _quiet if as_json else show
+    with stoppable("Stopped; nothing was saved."):
+        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
+        if not as_json:
+            _print_rows(table.name, rows)
+        started = time.monotonic()
+        trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
+        seconds = time.monotonic() - started
+        trained.save(path)
+    tell(f"Trained {_article(model)} for {seconds:.0f} s; saved to {path}", flush=True)
+    with stoppable(f"Stopped; {path} is saved, without an estimate."):
+        found, reason = _estimated(rows, make, seed, seconds, estimate)
+        if found is not None:
+            replace(trained, estimate=found).save(path)
+    for sentence in found.sentences() if found else [reason] if reason else []:
+        tell(sentence)
+    if as_json:
+        about = {"notices": rows.notices, "no_estimate": reason, "seconds": seconds}
+        print_json({"model": str(path), **_about(rows), **about, "estimate": found and found.about()})
+
+
+def curve(
+    data: TrainingTable,
+    target: Target = None,
+    unlabeled: Unlabeled = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A picture of the curve: a name that ends in .svg, .png or .pdf.")
+    ] = None,
+    counts: Annotated[
+        str | None, typer.Option(help="Labels per class, as in 1,5,20. [default: 1,2,5,10 … up to all]")
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=2, max=1000, help="Random draws of labels for each count; each is a training.")
+    ] = 5,
+    also: Also = None,
+    drop: Drop = "",
+    use: Use = "",
+    category: Category = "",
+    model: ModelId = "vanilla",
+    hidden: Hidden = None,
+    networks: Networks = None,
+    epochs: Epochs = None,
+    max_steps: MaxSteps = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of draws, initial values, noise and order.")] = 0,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how the error falls with the number of labels."""
+    table, others = _opened("curve", data, also, delimiter, encoding)
+    from laddernet.classifier.curve import (
+        check_picture,
+        folds_possible,
+        forecast,
+        label_curve,
+        plot_label_curve,
+        save_picture,
+    )
+    from laddernet.classifier.estimator import LadderClassifier
+
+    if out is not None:
+        check_picture(out)
+        _check_out(out, data, *(also or ()))
+    _prepare(model)
+    asked = None if counts is None else whole_numbers("counts", counts)
+    classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
+    heads = iter([True])  # the heading is printed above the first point
+
+    def on_point(point: "Point") -> None:
+        if not as_json:
+            _print_point(point, repeats, model, first=next(heads, False))
+
+    with stoppable("Stopped; no picture was written." if out else "Stopped."):
+        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
+        if not as_json:
+            _print_rows(table.name, rows)
+        if not folds_possible(rows.codes):
+            raise InputError(f"{_single(rows)}; give two or more of each class, for training and testing.")
+        with _shown("Training") as told:
+            points = label_curve(
+                classifier,
+                rows.X,
+                rows.codes,
+                counts=asked,
+                repeats=repeats,
+                seed=seed,
+                on_fit=lambda number, total: told(f"Training, {number}/{total}"),
+                on_point=on_point,
+            )
+        if out is not None:
+            save_picture(plot_label_curve(points, title=data.name), out)
+    if as_json:
+        found = {"points": [_point(point) for point in points], "forecast": forecast(points)}
+        print_json({**_about(rows), "notices": rows.notices, **found, "picture": None if out is None else str(out)})
+        return
+    if any("(" in point.shown(alone) for point in points for alone in (False, True)):
+        print("In brackets: the 90 % interval, where all draws gave the same error.")
+    print(forecast(points))
+    if out is not None:
+        show(f"saved to {out}")
+
+
+# --- Input ------------------------------------------------------------------------------------------------------
+
+
+def _opened(
+    command: str, data: Path, also: list[Path] | None, delimiter: str | None, encoding: str | None
+) -> tuple["Table", list["Table"]]:
+    """Open the table, and those of --also."""
+    if str(data) == "-":
+        raise InputError(f"`{command}` reads its table more than once; give a file instead of standard input.")
+    from laddernet.table.read import open_table
+
+    table, *others = [open_table(path, delimiter=delimiter, encoding=encoding) for path in (data, *(also or ()))]
+    return table, others
+
+
+def _prepare(model: str) -> None:
+    """Import JAX, which commands that only predict do not need, and refuse an unknown model."""
+    from laddernet.network.models import find
+    from laddernet.training.programs import keep_compiled_programs
+
+    find(model)
+    keep_compiled_programs()
+
+
+def _settings(
+    hidden: str | None, networks: int | None, epochs: int | None, max_steps: int | None, seed: int
+) -> dict[str, Any]:
+    """Collect the classifier's parameters from the options."""
+    settings: dict[str, Any] = {
+        "n_networks": networks,
+        "epochs": epochs,
+        "max_steps": max_steps,
+        "random_state": seed,
+    }
+    if hidden is not None:
+        settings["hidden"] = whole_numbers("hidden", hidden)
+    return settings
+
+
+def _check_out(out: Path, *inputs: Path) -> None:
+    """Refuse to write where nothing can be written, or over a table that is read."""
+    from laddernet.table.write import check_writable, spare
+
+    spare(out, *inputs)
+    check_writable(out)
+
+
+def _spare_foreign(path: Path) -> None:
+    """Refuse to replace a file that the user did not name, unless an earlier `fit` saved it."""
+    from laddernet.inference import modelfile
+
+    if not path.exists():
+        return
+    try:
+        modelfile.read(path, "table")
+    except InputError as error:
+        advice = "name the model's file with --out, which replaces any file"
+        raise InputError(f"{path} exists and is not a whole model that `fit` saved; {advice}.") from error
+
+
+def _rows(table: "Table", target: str | None, also: Sequence["Table"], unlabeled: str | None, **columns: str) -> "Rows":
+    """Read the rows to train on; ``columns`` are lists of names, by option."""
+    from laddernet.table.rows import read_rows
+
+    with _shown("Reading"):
+        named = {option: names_in(names) for option, names in columns.items()}
+        return read_rows(table, target, also=also, unlabeled=unlabeled, **named)
+
+
+def _estimated(
+    rows: "Rows", make: Any, seed: int, seconds: float, asked: bool | None
+) -> tuple["Estimate | None", str | None]:
+    """Estimate the error; if that is not possible or takes too long, return the reason."""
+    from laddernet.classifier.curve import folds_possible
+    from laddernet.table.estimate import estimate
+
+    folds = folds_possible(rows.codes)
+    if asked is False:
+        return None, None
+    if not folds:
+        return None, f"No estimate: {_single(rows)}; it needs two or more of each class."
+    if asked is None and 2 * folds * seconds > _PATIENCE:
+        minutes = 2 * folds * seconds / 60
+        return None, f"No estimate: it would take about {minutes:.0f} minutes; --estimate makes it."
+    with _shown("Estimating the error") as told:
+        fits = iter(range(1, 2 * folds + 1))
+        found = estimate(
+            make, rows.X, rows.codes, seed=seed, on_fit=lambda: told(f"Estimating the error, {next(fits)}/{2 * folds}")
+        )
+    return found, None
+
+
+# --- Output -----------------------------------------------------------------------------------------------------
+
+
+def _quiet(line: str, *, flush: bool = False) -> None:
+    """Print nothing."""
+
+
+def _about(rows: "Rows") -> dict[str, Any]:
+    """Describe the rows in values for JSON."""
+    columns = [{"name": column.name, "kind": column.kind} for column in rows.columns]
+    return {"rows": len(rows.codes), "labels": rows.labels, "columns": columns, "dropped": rows.dropped}
+
+
+def _point(point: "Point") -> dict[str, Any]:
+    """Describe a point of the label curve in values for JSON."""
+    about: dict[str, Any] = {"per_class": point.per_class, "labels": point.labels, "judged": point.judged}
+    for name, alone in (("error", False), ("logistic_regression", True)):
+        mean, doubt = point.summary(alone)
+        about[name] = {"mean": mean, "standard_error": doubt, "limits": list(point.limits(alone))}
+    return about
+
+
+def _print_rows(table: str, rows: "Rows") -> None:
+    """Print the labels of each class, the columns that are not used, and the notices."""
+    from laddernet.table.table import listed
+
+    labelled = sum(rows.labels.values())
+    used = "1 column is" if len(rows.columns) == 1 else f"{len(rows.columns):,} columns are"
+    show(f"{table}: {len(rows.codes):,} rows, {labelled:,} of them labelled; {used} used")
+    width = max(len(visible(name)) for name in [*rows.labels][:_SHOWN])
+    for name, count in [*rows.labels.items()][:_SHOWN]:
+        print(f"  {visible(name):{width}}  {count:>9,}  {count / labelled:4.0%}")
+    if len(rows.labels) > _SHOWN:
+        print(f"  and {len(rows.labels) - _SHOWN:,} more classes")
+    reasons: dict[str, list[str]] = {}
+    for name, reason in rows.dropped.items():
+        reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        show(f"Not used: {listed(names)} ({reason})")
+    for notice in rows.notices:
+        show(notice)
+    sys.stdout.flush()
+
+
+def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> None:
+    """Print a line of the label curve, the first below a heading."""
+    name = _called(model)
+    width = max(len(name), 14)
+    if first:
+        print(f"Error on {point.judged:,} held-out labelled rows, mean of {repeats} random draws of labels,")
+        print("beside logistic regression, which is trained on the labelled rows only:")
+        print(f"labels per class   labels  {name:>{width}}  logistic regression")
+    shown, alone = point.shown(), point.shown(alone=True)
+    print(f"{point.per_class:16,}  {point.labels:7,}  {shown:>{width}}  {alone:>19}", flush=True)
+
+
+def _called(model: str) -> str:
+    """Name a model: the Ladder Network itself is called vanilla only beside its variants."""
+    return "Ladder Network" if model == "vanilla" else model
+
+
+def _article(model: str) -> str:
+    return "a Ladder Network" if model == "vanilla" else f"the model {model}"
+
+
+def _single(rows: "Rows") -> str:
+    """Say which classes have a single label."""
+    from laddernet.table.table import listed
+
+    names = [name for name, count in rows.labels.items() if count == 1]
+    return f"{listed(names)} {'has' if len(names) == 1 else 'have'} one label"
+
+
+@contextmanager
+def _shown(what: str) -> Iterator[Any]:
+    """Show a line on a terminal while work is done, nothing elsewhere; call the yielded function to change the line."""
+    if not _err.is_terminal:
+        yield lambda words: None
+        return
+    with _err.status(Text(what)) as status:
+        yield lambda words: status.update(Text(words))

@@ -1,0 +1,101 @@
+"""The commands that describe models: ``inspect`` and ``compare``. They need no JAX.
+
+What they need is imported when a command runs, so that ``--help`` and shell completion are fast.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Lines
+from rich.text import Text
+
+from laddernet.cli.options import print_json, stoppable
+from laddernet.cli.table_options import Delimiter, Encoding, Json, ModelFile, ModelTarget, ModelUnlabeled
+from laddernet.text import show, visible
+
+_out = Console()
+
+_SHOWN = 10  # pairs of classes that `compare` lists
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A model that `laddernet fit` saved.")],
+    second: Annotated[Path, typer.Argument(help="Another model of the same classes.")],
+    data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet or NPZ; '-' is CSV on standard input.")],
+    target: ModelTarget = None,
+    unlabeled: ModelUnlabeled = None,
+    as_json: Json = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+) -> None:
+    """Compare two models on one table: where they agree and, on rows with a label, which has fewer errors.
+
+    Use rows that neither model was trained on: a model does better on rows that it has seen.
+    """
+    from laddernet.table.compare import compare as compared
+    from laddernet.table.model import TableModel
+    from laddernet.table.read import open_table
+
+    models = [TableModel.load(first), TableModel.load(second)]
+    table = open_table(data, delimiter=delimiter, encoding=encoding)
+    if target is None and models[0].target == models[1].target and models[0].target in table.columns:
+        target = models[0].target
+    table.require([] if target is None else [target])
+    for model in models:
+        model.check(table)
+    with stoppable("Stopped."):
+        found = compared(models, table, target=target, unlabeled=unlabeled)
+    if as_json:
+        print_json({"first": str(first), "second": str(second), "target": target} | found.about())
+        return
+    for sentence in found.sentences([str(first), str(second)]):
+        show(sentence)
+    if found.changes:
+        changes = Lines(escape(visible(str(first))), escape(visible(str(second))), "rows", box=None)
+        for (a, b), rows in found.changes.most_common(_SHOWN):
+            changes.add_row(Text(visible(a)), Text(visible(b)), f"{rows:,}")
+        _out.print(changes, highlight=False)
+        if len(found.changes) > _SHOWN:
+            print(f"and {len(found.changes) - _SHOWN:,} more pairs of classes")
+
+
+def inspect(model: ModelFile, as_json: Json = False) -> None:
+    """Show a model's training data, what it does with each column, and its expected error."""
+    from laddernet.files import sha256
+    from laddernet.inference import modelfile
+    from laddernet.table.describe import describe
+    from laddernet.table.model import TableModel
+
+    with modelfile.understood(model):
+        about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
+    if as_json:
+        print_json(about)
+        return
+    network = about["network"]
+    sizes = network["sizes"]
+    several = f"{network['networks']} of " if network["networks"] > 1 else ""
+    linear = f" and one of {sizes[0]}-{sizes[-1]}" if network["linear_share"] else ""
+    called = "Ladder Network (vanilla)" if network["model"] == "vanilla" else network["model"]
+    facts = Lines(box=None, show_header=False)
+    for name, value in (
+        ("model", f"{called}, saved by laddernet {about['version']}"),
+        ("network", f"{several}{'-'.join(map(str, sizes))}{linear}, {network['parameters']:,} parameters"),
+        ("training", ", ".join(f"{key} {value}" for key, value in network["settings"].items())),
+        ("rows", f"{about['rows']:,}, of which {sum(about['labels'].values()):,} labelled"),
+        ("estimate", " ".join(about["estimate"]["sentences"]) if about["estimate"] else "none was made"),
+        ("sha256", about["sha256"]),
+    ):
+        facts.add_row(Text(name, "dim"), Text(visible(value)))
+    classes = Lines(escape(visible(f"class ({about['target']})")), "labels", box=None)
+    for name, count in about["labels"].items():
+        classes.add_row(Text(visible(name)), f"{count:,}")
+    columns = Lines("column", "kind", "inputs", box=None)
+    for column in about["columns"]:
+        columns.add_row(Text(visible(column["name"])), column["kind"], Text(visible(column["does"])))
+    for name, reason in about["dropped"].items():
+        columns.add_row(Text(visible(name)), Text("not used", "dim"), Text(visible(reason), "dim"))
+    for part in (facts, "", classes, "", columns):
+        _out.print(part, highlight=False)

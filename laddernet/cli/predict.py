@@ -1,0 +1,198 @@
+"""The commands that apply a model to a table: ``predict`` and ``suggest``. They need no JAX.
+
+What they need is imported when a command runs, so that ``--help`` and shell completion are fast.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from laddernet.cli.options import names_in, print_json, stoppable
+from laddernet.cli.table_options import (
+    Delimiter,
+    Encoding,
+    JsonLines,
+    Keep,
+    ModelFile,
+    ModelTarget,
+    ModelUnlabeled,
+    OutFile,
+    Raw,
+)
+from laddernet.errors import InputError
+from laddernet.text import say, show
+
+if TYPE_CHECKING:
+    from laddernet.table.model import TableModel
+    from laddernet.table.table import Dialect, Table
+
+
+def predict(
+    model: ModelFile,
+    data: Annotated[Path, typer.Argument(help="A table: CSV, Parquet or NPZ; '-' is CSV on standard input.")],
+    out: OutFile = Path("-"),
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
+    keep: Keep = None,
+    raw: Raw = False,
+    as_json: JsonLines = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+) -> None:
+    """Write the class of each row and its probability; the table may be larger than memory."""
+    import numpy as np
+
+    trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
+    _check(trained, table, copied)
+    added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
+    unread: Counter[str] = Counter()
+    count = 0
+    with stoppable(f"Stopped; {out} is as it was."), _writer(out, raw, as_json, _dialect(trained, table)) as writer:
+        writer.writerow(_header([], copied, added))
+        for part in trained.parts(table, copied):
+            p = trained.classifier.predict_proba(trained.features(part, unread))
+            best = p.argmax(axis=1)
+            columns: list[Any] = [_cells(part[name]) for name in copied]
+            columns += [np.array(trained.classes, object)[best].tolist(), _rounded(p.max(axis=1))]
+            columns += [_rounded(column) for column in p.T] if proba else []
+            writer.writerows(zip(*columns, strict=True))
+            count += len(part)
+    for name, cells in (+unread).items():
+        are = "cell is" if cells == 1 else "cells are"
+        say(f"{name}: {cells:,} {are} not of the column's kind, and counted as missing.")
+    _finish(out, as_json, {"rows": count}, f"{count:,} rows")
+
+
+def suggest(
+    model: ModelFile,
+    data: Annotated[Path, typer.Argument(help="A table with unlabelled rows: CSV, Parquet or NPZ.")],
+    target: ModelTarget = None,
+    unlabeled: ModelUnlabeled = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="The number of rows to suggest, up to 1000.")] = 20,
+    out: OutFile = Path("-"),
+    keep: Keep = None,
+    raw: Raw = False,
+    as_json: JsonLines = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+) -> None:
+    """Rank the unlabelled rows by the gain of a label; rows that have a class are left out."""
+    from laddernet.table.suggest import suggest as suggested
+
+    trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
+    _check(trained, table, copied + ([] if target is None else [target]))
+    if target is None and trained.target in table.columns:
+        target = trained.target
+    with stoppable("Stopped; nothing was written."), _writer(out, raw, as_json, _dialect(trained, table)) as writer:
+        found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied)
+        if not found.total:
+            advice = "give one with rows"
+            if target:
+                advice = f"leave {target!r} empty in unlabelled rows, or name their mark with --unlabeled"
+            raise InputError(f"{table.name} has no unlabelled row; {advice}.")
+        writer.writerow(_header(["rank", "row"], copied, ["class", "confidence", "use"]))
+        rows = zip(
+            range(1, len(found.use) + 1),
+            found.frame.index,
+            *(_cells(found.frame[name]) for name in copied),
+            found.classes,
+            _rounded(found.confidence),
+            _rounded(found.use),
+            strict=True,
+        )
+        writer.writerows(rows)
+    shown = len(found.use)
+    _finish(out, as_json, {"rows": shown, "unlabelled": found.total}, f"{shown:,} of {found.total:,} unlabelled rows")
+
+
+# --- Input ------------------------------------------------------------------------------------------------------
+
+
+def _opened(
+    model: Path, data: Path, out: Path, keep: str | None, delimiter: str | None, encoding: str | None
+) -> tuple["TableModel", "Table", list[str]]:
+    """Open the model and the table, and choose the columns to copy: those that were named, or the identifiers."""
+    from laddernet.table.model import TableModel
+    from laddernet.table.read import open_table
+    from laddernet.table.write import spare
+
+    spare(out, model, data)
+    trained, table = TableModel.load(model), open_table(data, delimiter=delimiter, encoding=encoding)
+    identifiers = [name for name in trained.identifiers if name in table.columns]
+    return trained, table, identifiers if keep is None else names_in(keep)
+
+
+def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:
+    """Refuse a table that lacks columns, and say which of its columns are not used."""
+    from laddernet.table.table import listed
+
+    table.require(more)
+    extra = [name for name in model.check(table) if name not in more]
+    if extra:
+        say(f"{table.name}: {listed(extra)} not known to the model, and not used.")
+
+
+# --- Output -----------------------------------------------------------------------------------------------------
+
+
+def _dialect(model: "TableModel", table: "Table") -> "Dialect":
+    """Choose how CSV is written: as the table is, with decimal commas if the model's numbers have them."""
+    from laddernet.table.cells import COMMA
+
+    commas = any(column.kind == "number" and column.form == COMMA for column in model.columns)
+    return replace(table.dialect, decimal="," if commas and table.dialect.delimiter != "," else ".")
+
+
+def _writer(out: Path, raw: bool, as_json: bool, dialect: "Dialect") -> Any:
+    """Open the output as CSV or JSON."""
+    from laddernet.table.write import csv_writer, json_writer
+
+    return json_writer(out) if as_json else csv_writer(out, raw=raw, dialect=dialect)
+
+
+def _finish(out: Path, as_json: bool, about: dict[str, Any], words: str) -> None:
+    """Say what was written, unless standard output holds the rows."""
+    if str(out) == "-":
+        return
+    if as_json:
+        print_json({**about, "out": str(out)})
+    else:
+        show(f"{words}; saved to {out}")
+
+
+def _header(before: list[str], copied: list[str], after: list[str]) -> list[str]:
+    """Name the columns; a copied column with the name of a new one is marked."""
+    return [*before, *(f"{name} (given)" if name in {*before, *after} else name for name in copied), *after]
+
+
+def _cells(column: Any) -> list[Any]:
+    """Convert a column's cells for output, None where one is missing."""
+    import pandas as pd
+
+    from laddernet.table.cells import values_of
+
+    return [
+        None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value)
+        for value in values_of(column)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value of NumPy, or bytes, to one of Python."""
+    import numpy as np
+
+    from laddernet.table.cells import decoded
+
+    if isinstance(value, bytes):
+        return decoded(value)
+    if isinstance(value, np.floating):  # as text, since a float32 has fewer digits than a Python float
+        return str(value)
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _rounded(values: Any) -> list[float]:
+    """Round probabilities to six decimals."""
+    return [round(float(value), 6) for value in values]

@@ -1,0 +1,184 @@
+"""Read CSV with the standard library: pandas accepts a row with too few cells, as if its last cells were empty."""
+
+import codecs
+import csv
+import io
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from laddernet.errors import InputError
+from laddernet.files import reading
+from laddernet.table.table import Dialect, Table, require_few, rows_of_a_part, unique_names
+from laddernet.text import unquoted
+
+STDIN = "-"
+_LONGEST_CELL = 1 << 24  # characters; the csv module's own limit is 131,072
+_LONGEST_LINE = 1 << 28  # characters
+
+_DELIMITERS = ";\t|,"  # the comma last: texts and numbers have commas too
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> Table:
+    """Open a CSV file; delimiter and encoding are detected where they are None."""
+    if delimiter is not None:
+        delimiter = delimiter.replace("\\t", "\t")
+        if len(delimiter) != 1 or delimiter in '"\r\n':
+            raise InputError(f"The delimiter is {delimiter!r}; give one character, as in --delimiter ';'.")
+    file = _File(path, "Standard input" if str(path) == STDIN else str(path), delimiter, encoding)
+    records = file.records()
+    header = next(records)
+    require_few(len(header), file.name)
+    columns = [cell.strip() or f"column {number}" for number, cell in enumerate(header, 1)]
+    unique_names(columns, file.name)
+    left = [records]  # rows of standard input, which can be read once
+    if str(path) != STDIN:
+        records.close()
+
+    def parts(names: Sequence[str]) -> Iterator[pd.DataFrame]:
+        if str(path) == STDIN:
+            rows = left.pop()
+        else:
+            rows = file.records()
+            next(rows)
+        places = {name: columns.index(name) for name in names}
+        first = 1
+        while part := list(islice(rows, rows_of_a_part(len(columns)))):
+            index = pd.RangeIndex(first, first + len(part))
+            cells = list(zip(*part, strict=True))
+            chosen = {name: np.array(cells[place], object) for name, place in places.items()}
+            yield pd.DataFrame(chosen, index=index, dtype=object)
+            first += len(part)
+
+    return Table(file.name, columns, parts, dialect=Dialect(file.delimiter or ",", bom=file.bom))
+
+
+@dataclass
+class _File:
+    """A CSV file; delimiter, encoding and byte order mark are known once its first line is read."""
+
+    path: str | Path
+    name: str
+    delimiter: str | None
+    encoding: str | None
+    bom: bool = False
+
+    def records(self) -> Generator[list[str]]:
+        """Yield the header and the rows, each as long as the header; blank lines are skipped."""
+        with _bytes(self.path) as raw:
+            self.encoding = self.encoding or _encoding(raw)
+            reader = None
+            try:
+                text = io.TextIOWrapper(raw, encoding=self.encoding, newline="")
+            except (LookupError, ValueError):  # a stray byte in the name is a ValueError
+                advice = "utf-8, cp1252 and utf-16 are common ones"
+                raise InputError(f"There is no encoding {self.encoding!r}; {advice}.") from None
+            try:
+                lines = self._lines(text)
+                assert self.delimiter is not None
+                reader = csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
+                width = 0
+                for row in reader:
+                    if not row:
+                        continue
+                    if width and len(row) != width:
+                        cells = f"{len(row)} cell" + ("s" if len(row) != 1 else "")
+                        found = f"{cells} where the header has {width} columns"
+                        advice = "mend that line, or name another --delimiter"
+                        raise InputError(f"{self.name}, line {reader.line_num}: {found}; {advice}.")
+                    width = len(row)
+                    # `predict` writes a ' before what a spreadsheet would compute; it is not part of the cell.
+                    yield list(map(unquoted, row)) if "'" in "".join(row) else row
+            except UnicodeError as error:
+                where = _undecodable_line(self.path, self.encoding)
+                encoding = self.encoding.removesuffix("-sig")
+                advice = "name the file's own with --encoding, perhaps cp1252 or utf-16"
+                raise InputError(f"{self.name}{where} is not {encoding} text; {advice}.") from error
+            except csv.Error as error:
+                where = f", line {reader.line_num}" if reader else ""
+                if "field larger" in str(error):
+                    found = f"a cell has more than {_LONGEST_CELL:,} characters"
+                    advice = "shorten it, or close the quote that was left open"
+                    raise InputError(f"{self.name}{where}: {found}; {advice}.") from error
+                raise InputError(f"{self.name}{where}: not CSV ({error}); mend the quotes of that line.") from error
+            if not width:
+                raise InputError(f"{self.name} is empty; give a table with the columns' names in its first line.")
+
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
+        """Find the delimiter in the first lines, and return all lines."""
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+        head = text.read(1 << 16) + text.readline(_LONGEST_LINE)
+        self.bom = head.startswith("\ufeff") or self.encoding == "utf-8-sig"
+        head = head.removeprefix("\ufeff")  # not every decoder removes the byte order mark
+        self.delimiter = self.delimiter or _delimiter(head)
+        # Standard input cannot be read twice, so the first lines are put in front again.
+        return _bounded([io.StringIO(head, newline=""), text], self.name)
+
+
+def _bounded(streams: Iterable[io.TextIOBase], name: str) -> Iterator[str]:
+    """Yield the lines of several streams, and refuse a line that would fill the memory."""
+    for stream in streams:
+        for line in iter(partial(stream.readline, _LONGEST_LINE), ""):
+            if len(line) == _LONGEST_LINE:
+                raise InputError(f"{name}: a line has {_LONGEST_LINE:,} characters or more; give a table in lines.")
+            yield line
+
+
+@contextmanager
+def _bytes(path: str | Path) -> Iterator[Any]:
+    """Open a file or standard input for reading."""
+    if str(path) == STDIN:
+        if sys.stdin is None:
+            raise InputError("Standard input is closed; send a table to it, or name a file.")
+        with reading("standard input"), open(sys.stdin.fileno(), "rb", closefd=False) as file:
+            yield file
+        return
+    with reading(path), Path(path).open("rb") as file:
+        yield file
+
+
+def _encoding(raw: Any) -> str:
+    """Detect the encoding by the byte order mark; UTF-8 if there is none."""
+    start = raw.peek(3)
+    return next((name for bom, name in _BOMS.items() if start.startswith(bom)), "utf-8")
+
+
+def _undecodable_line(path: str | Path, encoding: str) -> str:
+    """Find the first line that is not in this encoding, as ``, line 3,``: a decoder counts only bytes of its buffer."""
+    if str(path) == STDIN or "16" in encoding or "32" in encoding:
+        return ""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode(encoding)
+            except UnicodeError:
+                return f", line {number},"
+    return ""
+
+
+def _delimiter(head: str) -> str:
+    r"""Find the delimiter that gives the first lines the same number of columns, and the most.
+
+    >>> _delimiter("size, cm;colour\n1,5;red\n2,5;blue\n"), _delimiter("a\tb\n1\t2\n"), _delimiter("a\n1\n")
+    (';', '\t', ',')
+    """
+
+    def columns(delimiter: str) -> tuple[bool, int]:
+        try:
+            rows = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter, skipinitialspace=True)
+            widths = [len(row) for row in islice(rows, 100) if row]
+        except csv.Error:
+            return False, 0
+        return (len(set(widths)) == 1 and widths[0] > 1, widths[0]) if widths else (False, 0)
+
+    best = max(_DELIMITERS, key=columns)
+    return best if columns(best)[1] > 1 else ","

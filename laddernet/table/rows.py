@@ -1,0 +1,149 @@
+"""The rows that a model is trained on: columns, classes, inputs, and what a user should know about them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+
+from laddernet.classifier.labels import UNLABELLED
+from laddernet.errors import InputError
+from laddernet.table.cells import texts
+from laddernet.table.columns import Column, Survey, read_columns
+from laddernet.table.labels import MARK, find_classes, lookalikes, mark_of, plain
+from laddernet.table.table import Table, listed
+from laddernet.table.transformer import learn, rare_below, transformed
+
+_LIKE_A_TARGET = re.compile(r"(^|[^a-z])(target|label|labels|class|klasse|category|outcome|diagnosis|y)$")
+_FEW = 20  # values, at most, of a column that may hold classes
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table prepared for training."""
+
+    target: str
+    columns: tuple[Column, ...]
+    dropped: dict[str, str]  # columns that are not used, each with the reason
+    notices: list[str]
+    positional: int
+    transformer: ColumnTransformer
+    classes: tuple[str, ...]
+    X: np.ndarray
+    codes: np.ndarray  # for each row the index of its class, or -1
+    unlabeled: str | None  # the mark of a row without a label, if one was given
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """Count the labelled rows of each class."""
+        counts = np.bincount(self.codes[self.codes != UNLABELLED], minlength=len(self.classes))
+        return dict(zip(self.classes, counts.tolist(), strict=True))
+
+
+def read_rows(
+    table: Table,
+    target: str | None,
+    *,
+    also: Sequence[Table] = (),
+    drop: Sequence[str] = (),
+    use: Sequence[str] = (),
+    category: Sequence[str] = (),
+    unlabeled: Any = None,
+) -> Rows:
+    """Read a table for training; ``also`` are tables of more rows, without labels.
+
+    Columns of ``drop`` are left out. Columns of ``use`` are used even if they look like identifiers, and columns of
+    ``category`` hold categories even if they look like numbers. ``unlabeled`` marks a row without a label, besides an
+    empty cell; None means -1 for arrays and no mark for other tables, "" means no mark.
+    """
+    if target is None:
+        if not table.positional:
+            likely = likely_target(table)
+            named = f"perhaps --target {likely!r}" if likely else f"one of {listed(table.columns)}"
+            raise InputError(f"--target is missing; name the column that holds the classes, {named}.")
+        target = "y"
+    table.require([target, *drop, *use, *category])
+    names = [name for name in table.columns if name not in {target, *drop}]
+    if table.positional:  # other arrays of the file are not features
+        names = [name for name in table.columns[: table.positional] if name in names]
+    for other in also:
+        other.require(names, "give the same columns, or leave some out with --drop.")
+
+    surveys = {name: Survey(name) for name in names}
+    labels: list[np.ndarray] = []
+    for part in table.parts([*names, target]):
+        labels.append(texts(part[target]))
+        for name, survey in surveys.items():
+            survey.add(part[name])
+    for other in also:
+        for part in other.parts(names):
+            for name, survey in surveys.items():
+                survey.add(part[name])
+    mark = mark_of(unlabeled, positional=bool(table.positional))
+    classes, codes = find_classes(np.concatenate([*labels, np.empty(0, object)]), mark, target, table.name)
+
+    found = {name: survey.column(category=name in category, use=name in use) for name, survey in surveys.items()}
+    dropped = {name: reason for name, reason in found.items() if isinstance(reason, str)}
+    columns = tuple(column for column in found.values() if isinstance(column, Column))
+    kept = [column.name for column in columns]
+    parts = [read_columns(columns, part) for source in (table, *also) for part in source.parts(kept)]
+    frame = pd.concat(parts, ignore_index=True)
+    for column in columns:
+        if column.kind == "category" and column.name not in use:
+            counts = frame[column.name].value_counts()
+            if counts.iloc[0] < rare_below(len(frame)) or len(counts) > 0.9 * len(frame):
+                dropped[column.name] = "nearly every value is different"
+    columns = tuple(column for column in columns if column.name not in dropped)
+    if not columns:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:5])
+        raise InputError(f"{table.name} has no column to learn from ({reasons or 'it has none but the target'}).")
+    notices = [notice for column in columns if (notice := surveys[column.name].notice(column))]
+    doubtful = next((name for name in classes if plain(name) == MARK), None)
+    if doubtful and len(classes) > 2 and unlabeled is None:
+        advice = f"if it marks rows without a label, say --unlabeled {MARK}"
+        notices.append(f"{target}: {doubtful} is taken for a class; {advice}")
+
+    notices += _ambiguous(target, classes, "classes")
+    for column in columns:
+        if column.kind == "category":
+            notices += _ambiguous(column.name, frame[column.name].unique(), "categories")
+
+    frame = frame[[column.name for column in columns]]
+    transformer = learn(columns, frame)
+    codes = np.concatenate([codes, np.full(len(frame) - len(codes), UNLABELLED)])
+    X = transformed(transformer, frame)
+    dropped |= dict.fromkeys(drop, "left out on request")
+    asked = None if unlabeled is None else mark
+    return Rows(target, columns, dropped, notices, table.positional, transformer, classes, X, codes, asked)
+
+
+def _ambiguous(column: str, names: Iterable[str], what: str) -> list[str]:
+    """Warn of names that are probably the same, written in two ways."""
+    return [
+        f"{column}: {first!r} and {second!r} are two {what}, and differ only in case or spaces"
+        for first, second in [pair for pair in [lookalikes(names)] if pair]
+    ]
+
+
+def likely_target(table: Table) -> str | None:
+    """Guess the column of the classes: by its name, or as the one of few values that is empty most often.
+
+    >>> likely_target(Table.of(pd.DataFrame({"a": [1, 2, 3], "found": ["x", "y", None]})))
+    'found'
+    """
+    named = [name for name in table.columns if _LIKE_A_TARGET.search(name.lower())]
+    if len(named) == 1:
+        return named[0]
+    part = next(table.parts(table.columns), None)
+    empty: dict[str, float] = {}
+    if part is None:
+        return None
+    for name in table.columns:
+        cells = texts(part[name])
+        if 2 <= len(set(cells[cells != ""])) <= _FEW:
+            empty[name] = float(np.mean(cells == ""))
+    best = max(empty, key=empty.__getitem__, default=None)
+    return best if best is not None and empty[best] else None

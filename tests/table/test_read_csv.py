@@ -1,0 +1,47 @@
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from clinic import clinic
+
+from laddernet.table.read import open_table
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_csv_files_delimiter_is_found_and_its_cells_are_what_pandas_reads(
+    tmp_path: Path, delimiter: str, small_parts: None
+) -> None:
+    path = tmp_path / "t.csv"
+    frame = clinic(50).assign(note='a "quote"\nand, a; line|break\t', amount="1,5")
+    frame.to_csv(path, index=False, sep=delimiter)
+    table = open_table(path)
+    read_back = pd.concat(table.parts(table.columns))
+    assert read_back.index.tolist() == list(range(1, 51))
+    expected = pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False)
+    assert read_back.reset_index(drop=True).astype(str).equals(expected.astype(str))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "asked"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-16", None),
+        ("cp1252", "cp1252"),
+        ("utf-8-sig", "utf-8"),  # a byte order mark is no part of the first name, whoever names the encoding
+        ("utf-16", "utf-16-le" if sys.byteorder == "little" else "utf-16-be"),
+    ],
+)
+def test_a_csv_files_encoding_is_told_by_its_first_bytes_or_by_the_user(
+    tmp_path: Path, encoding: str, asked: str | None
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("größe;b\n1;ä\n\n2;ö\n", encoding=encoding)
+    (part,) = open_table(path, encoding=asked).parts(["größe", "b"])
+    assert part.to_dict("list") == {"größe": ["1", "2"], "b": ["ä", "ö"]}
+
+
+def test_a_nameless_first_column_as_pandas_and_r_write_it_gets_a_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",a\n0,5\n1,6\n")
+    assert open_table(tmp_path / "t.csv").columns == ["column 1", "a"]

@@ -1,0 +1,41 @@
+import csv
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laddernet.errors import InputError
+from laddernet.table.read import open_table
+from laddernet.table.write import csv_writer
+
+
+@given(st.lists(st.text(alphabet="=+-@',;\"\t\n x1.", min_size=1), min_size=1))
+def test_a_spreadsheet_finds_no_formula_in_any_text_and_it_is_read_as_it_was(given_texts: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        with csv_writer(path) as out:
+            out.writerow(["first", "text"])
+            out.writerows(["x", text] for text in given_texts)
+        with path.open(newline="") as file:
+            written = [row[1] for row in list(csv.reader(file))[1:]]
+        for cell in written:
+            if not re.fullmatch(r"[+-]?(\d+[.,]?\d*|[.,]\d+)", cell):
+                assert not any(part.lstrip().startswith(tuple("=+-@")) for part in re.split('[,;"]', cell))
+        (part,) = open_table(path, delimiter=",").parts(["text"])
+        assert [text.lstrip(" ") for text in part["text"]] == [text.lstrip(" ") for text in given_texts]
+
+
+def test_standard_input_or_output_that_is_closed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match=r"^Standard input is closed; send a table to it, or name a file\.$"):
+        open_table("-")
+    monkeypatch.setattr(sys, "stdout", None)
+    with (
+        pytest.raises(InputError, match=r"^Standard output is closed; name a file with --out\.$"),
+        csv_writer(Path("-")),
+    ):
+        pass
