@@ -21,7 +21,8 @@ from laddernet.network.ladder import paper_parameters
 from laddernet.network.models import MODELS
 from laddernet.progress import progress_shown
 from laddernet.text import say, show, visible
-from laddernet.training.loop import on_device, steps_per_epoch
+from laddernet.training.loop import on_device
+from laddernet.training.program import steps_per_epoch
 from laddernet.training.programs import keep_compiled_programs
 from laddernet.training.run import default_folder, run
 from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, configure, precision_notice

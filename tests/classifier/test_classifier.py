@@ -8,7 +8,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -45,9 +44,8 @@ from laddernet.classifier.scaling import find_scaling
 from laddernet.inference import modelfile
 from laddernet.inference.network import Scaling
 from laddernet.network.combinators import Linear
-from laddernet.network.models import find
 from laddernet.training import step
-from laddernet.training.stream import Job
+from laddernet.training.rows import gathered_steps
 
 X, TRUTH = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -163,10 +161,10 @@ def test_transform_gives_the_layer_asked_for() -> None:
 
 def test_tables_with_other_numbers_of_rows_share_what_was_compiled() -> None:
     fitted()
-    before = step.run_epoch._cache_size()
+    before = step.run_steps._cache_size()
     fit(X[::2], few()[::2], noise=0.1, learning_rate=0.01, recon_weights=1.0, weight_decay=0.0, max_steps=3)
     fit(X[:141], few(11)[:141], max_steps=40, class_weight="balanced")
-    assert step.run_epoch._cache_size() == before
+    assert step.run_steps._cache_size() == before
 
 
 def test_several_networks_decide_by_their_logits_each_with_its_share() -> None:
@@ -536,7 +534,7 @@ def test_sparse_rows_give_what_dense_ones_give(kind: Any) -> None:
 
 def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
-    monkeypatch.setattr("laddernet.training.stream.dense", lambda rows: made.append(rows.shape[0]) or rows.toarray())
+    monkeypatch.setattr("laddernet.training.rows.dense", lambda rows: made.append(rows.shape[0]) or rows.toarray())
     many = sparse.csr_array(np.tile(X, (60, 1)))
     done = fit(many, np.tile(few(), 60), max_steps=2)
     assert max(made) == 3200  # 32 steps of 100 rows
@@ -545,10 +543,9 @@ def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest
 
 
 def test_very_wide_rows_are_gathered_for_fewer_steps_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = Job(find("vanilla"), (64, 10), (0.0,) * 2, (0.0,) * 2, 0.1, 0.02, 0.0, 0.7, 100, 100, 100)
-    chunks = {columns: replace(wide, sizes=(columns, 10)).chunk for columns in (4, 784, 20_000, 10**6)}
+    chunks = {columns: gathered_steps((100, 100), columns) for columns in (4, 784, 20_000, 10**6)}
     assert chunks == {4: 32, 784: 32, 20_000: 8, 10**6: 1}
-    monkeypatch.setattr("laddernet.training.stream._CHUNK_CELLS", 2 * 200 * X.shape[1])
+    monkeypatch.setattr("laddernet.training.rows._STEPS_CELLS", 2 * 200 * X.shape[1])
     assert [record["step"] for record in fit(max_steps=5).history_] == [2, 4, 5]
 
 
@@ -721,13 +718,13 @@ def test_networks_that_are_trained_side_by_side_are_those_that_are_trained_one_a
 def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[int] = []
 
-    def hear(watch: _Watch, record: dict[str, Any], now: Any) -> bool:
+    def after_chunk(watch: _Watch, record: dict[str, Any], network: Any) -> bool:
         heard.append(record["step"])
         if record["step"] == 96:
             raise DivergedError("A network diverged.")
         return False
 
-    monkeypatch.setattr(_Watch, "hear", hear)
+    monkeypatch.setattr(_Watch, "after_chunk", after_chunk)
     with pytest.raises(DivergedError, match="A network diverged"):
         fit(n_networks=4, max_steps=32_000)
     assert max(heard) <= 96 + 32 * 8  # each ends after the chunk that it was at, or one that it had begun
