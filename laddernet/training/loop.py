@@ -34,7 +34,17 @@ from laddernet.training.step import Costs, State, initial_state, ladder_of, pack
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run leaves: the network, its normalisation for prediction, and a record for each epoch."""
+    """A trained network.
+
+    Parameters
+    ----------
+    ladder
+        The weights.
+    statistics
+        Mean and standard deviation of each layer, which normalise in prediction.
+    history
+        A record for each epoch: learning rate, costs and errors by name.
+    """
 
     ladder: Ladder
     statistics: Statistics
@@ -42,19 +52,19 @@ class Trained:
 
     @cached_property
     def network(self) -> Network:
-        """The clean path with these statistics folded in, for rows in NumPy: a row's result is its own affair."""
+        """The clean path with the statistics folded in, in NumPy: the result of a row depends on no other row."""
         layers, known = self.ladder.encoder, self.statistics
         parts = [[getattr(layer, name) for layer in layers] for name in ("W", "gamma", "beta")]
         unscaled = Scaling(shift=np.zeros(1), factor=np.ones(1, layers[0].W.dtype))
         return fold(unscaled, *([np.asarray(array) for array in part] for part in (*parts, known.mu, known.sigma)))
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         classes: np.ndarray = self.network.logits(np.asarray(x)).argmax(axis=1)
         return classes
 
     def error(self, x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> float:
-        """The share of rows that are classified wrongly, in per cent."""
+        """Return the percentage of rows that are misclassified."""
         return 100 * float(np.mean(self.predict(x) != np.asarray(y)))  # NumPy's y: JAX's mean would be a float32
 
 
@@ -72,13 +82,53 @@ def train(
     on_checkpoint: Callable[[], None] = lambda: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
 ) -> Trained:
-    """Train to the end, from the newest whole checkpoint in ``folder`` if there is one.
+    """Train a network to the end, from the newest whole checkpoint in ``folder`` if there is one.
 
-    ``monitor`` are test rows whose error is recorded beside the validation error and decides nothing; both are
-    measured every ``evaluate_every`` epochs and after the last. ``checkpoint_every`` is in seconds.
-    ``before_checkpoint`` may raise an error instead of one being written. ``on_resume`` is given the records of the
-    epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a checkpoint could not be used;
-    ``on_checkpoint`` is called when one was written.
+    Parameters
+    ----------
+    config
+        The configuration, made by `configure`.
+    data
+        The rows, made by `training_data`.
+    monitor
+        Test rows and their classes. Their error is recorded beside the validation error and decides nothing.
+    evaluate_every
+        Measure errors every so many epochs, and after the last.
+    folder
+        Where checkpoints are kept; None: nowhere.
+    checkpoint_every
+        Seconds between checkpoints. There is one after the last epoch, too.
+    before_checkpoint
+        Called before a checkpoint is written. It may raise an error to prevent that.
+    on_resume
+        Called with the records of the epochs that a checkpoint holds.
+    on_epoch
+        Called with the record of each new epoch.
+    on_checkpoint
+        Called when a checkpoint was written.
+    on_notice
+        Called with the reason why a checkpoint could not be used.
+
+    Returns
+    -------
+    Trained
+        The network, with its history.
+
+    Raises
+    ------
+    InputError
+        If an argument is not valid, the rows are not finite, or no checkpoint of several can be used.
+    DivergedError
+        If a cost or a weight becomes NaN or infinite.
+
+    Examples
+    --------
+    >>> from laddernet import configure, load, training_data
+    >>> digits = load("digits")
+    >>> config = configure(digits, labels=100, hidden=[8], epochs=1)
+    >>> trained = train(config, training_data(digits, config.labels, config.validation, config.seed))
+    >>> [record["epoch"] for record in trained.history]
+    [1]
     """
     checks.integer("evaluate_every", evaluate_every)
     checks.number("checkpoint_every", checkpoint_every)
@@ -130,7 +180,7 @@ def train(
 
 
 def on_device(data: TrainingData) -> TrainingData:
-    """The same data in the device's memory: a caller that keeps only this does not hold the rows twice."""
+    """Return the data in the device's memory: a caller that keeps only this does not hold the rows twice."""
     values = {field.name: getattr(data, field.name) for field in fields(data)}
     arrays: dict[str, Any] = {name: jnp.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray)}
     return replace(data, **arrays)

@@ -19,7 +19,7 @@ from laddernet.network.models import Model
 
 
 class Packed(eqx.Module):
-    """A network with its large arrays in their places, all others in one vector: few, long passes for Adam."""
+    """A network whose small arrays are one vector, so that the optimiser makes few, long passes."""
 
     large: Ladder
     small: Float[Array | np.ndarray, " small"]
@@ -184,10 +184,10 @@ def _optax_step(
 
 
 def mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
-    """So many rows of noise: those that were drawn, then their negatives.
+    """Return ``rows`` rows of noise: those that were drawn, then their negatives.
 
-    Of a pair of noisy copies what is odd in the noise cancels, so that the four of two pairs give a gradient about as
-    precise as five independent ones (benchmarks/gradient_noise.py).
+    In a pair of noisy copies the odd terms of the noise cancel, so that two pairs give a gradient about as precise as
+    five independent copies (benchmarks/gradient_noise.py).
     """
     return noise if len(noise) == rows else jnp.concatenate([noise, -noise])[:rows]
 
@@ -214,13 +214,13 @@ def unpack(packed: Packed) -> Ladder:
 
 
 def ladder_of(state: State) -> Ladder:
-    """The network of a state, taken apart by the host: it would take a fifth of an epoch's kernels to do that."""
+    """Return the network of a state, unpacked by the host: JAX would compile several kernels for that."""
     packed = state[0]
     return unpack(replace(packed, small=np.array(packed.small)))
 
 
 def _in_precision(ladder: Ladder, precision: Precision) -> Ladder:
-    """The same with every W and V that is a plain array as one whose products have this precision."""
+    """Return the network with a precision for the products of each W and V that is a plain array."""
     if precision == "float32":
         return ladder
     is_matrix = _matrices(jax.tree.map(lambda _: 0, ladder, is_leaf=_is_weights))
@@ -238,7 +238,7 @@ def _is_weights(node: Any) -> bool:
 
 
 def _matrices(ladder: Ladder) -> Ladder:
-    """True in the place of each W and V, False in that of every other array."""
+    """Return True in the place of each W and V, False in that of every other array."""
 
     def marked(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
         others: EncoderLayer | DecoderLayer = jax.tree.map(lambda _: False, layer)
@@ -250,7 +250,7 @@ def _matrices(ladder: Ladder) -> Ladder:
 
 
 def _decaying(packed: Packed) -> Float[np.ndarray, " small"]:
-    """One for each element of the small vector that is of a W or V, zero for every other."""
+    """Return one for each element of the small vector that belongs to a W or V, zero for every other."""
     lengths = [math.prod(shape) for shape in packed.shapes]
     of_matrices = jax.tree.leaves(_matrices(jax.tree.unflatten(packed.structure, lengths)))
     return np.repeat(np.asarray(of_matrices, packed.small.dtype), lengths)
