@@ -16,7 +16,7 @@ from typing import NamedTuple
 from products import PAPER, gflop
 
 from laddernet.training.config import Config
-from laddernet.training.loop import steps_per_epoch
+from laddernet.training.program import steps_per_epoch
 from laddernet.training.settings import RECIPES
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -19,7 +19,7 @@ from laddernet.data import TrainingData
 from laddernet.network.ladder import Ladder, draw_noise, forward
 from laddernet.progress import progress_shown
 from laddernet.training.config import Config
-from laddernet.training.loop import steps_per_epoch
+from laddernet.training.program import steps_per_epoch
 from laddernet.training.programs import keep_compiled_programs
 from laddernet.training.step import mirrored
 

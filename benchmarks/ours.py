@@ -18,7 +18,7 @@ from laddernet.kernels.products import Precision
 from laddernet.network.ladder import Ladder, draw_noise, forward
 from laddernet.network.models import MODELS, find
 from laddernet.training.loop import Trained, _statistics
-from laddernet.training.step import initial_state, ladder_of, run_epoch
+from laddernet.training.step import initial_state, ladder_of, run_steps
 
 
 def models() -> dict[str, bool]:
@@ -36,20 +36,20 @@ def epochs(
 ) -> Callable[[], None]:
     """Epochs of ``steps`` steps, each one pass over just as many unlabelled rows; ``seeds`` at once under vmap."""
     state = _random_state(model, sizes)
-    rows, keys, *settings = _arguments(sizes, batch, steps)
+    rows, order, key, *settings = _arguments(sizes, batch, steps)
 
-    def program(state: Any, keys: Any) -> Any:
-        return run_epoch(state, rows, keys, *settings, 1, precision)
+    def program(state: Any, key: Any) -> Any:
+        return run_steps(state, rows, order, key, *settings, 1, precision)
 
     if seeds:
         state = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), state)
-        keys = [jax.random.split(key, seeds) for key in keys]
+        key = jax.random.split(key, seeds)
         program = jax.vmap(program)
 
     def block() -> None:
         nonlocal state
-        state, costs, _ = program(state, keys)
-        assert np.isfinite(costs).all()
+        state, costs, _ = program(state, key)
+        assert np.isfinite(costs.values).all()
 
     return block
 
@@ -59,25 +59,26 @@ def epochs_and_program(
 ) -> tuple[Callable[[], None], str]:
     """As :func:`epochs`, with the text of the compiled program."""
     state = _random_state(model, sizes)
-    *arguments, batches = _arguments(sizes, batch, steps)
-    compiled = run_epoch.lower(state, *arguments, batches, 1, precision).compile()
+    arguments = _arguments(sizes, batch, steps)
+    compiled = run_steps.lower(state, *arguments, 1, precision).compile()
 
     def block() -> None:
         nonlocal state
         state, costs, _ = compiled(state, *arguments)
-        assert np.isfinite(costs).all()
+        assert np.isfinite(costs.values).all()
 
     return block, compiled.as_text()
 
 
 def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
-    """What an epoch is given after its state: rows, keys, where its rows start, rates, noise, λ, decay, batches."""
+    """What an epoch is given after its state: rows, their order, the key of the noise, rates, noise, λ, decay."""
     rng = np.random.default_rng(0)
     x = [jnp.asarray(rng.random((n, sizes[0]), np.float32)) for n in (batch, steps * batch)]
     y = jnp.asarray(rng.integers(sizes[-1], size=batch))
     rates = jnp.full(steps, 0.002)
-    keys = list(jax.random.split(jax.random.key(0)))
-    return (x[0], y, x[1]), keys, [(0, 0)] * 2, rates, *_hyper(sizes), jnp.zeros(()), (batch,) * 2
+    shuffled = rng.permutation(steps * batch).astype(np.int32).reshape(steps, batch)
+    order = [np.tile(np.arange(batch, dtype=np.int32), (steps, 1)), shuffled]
+    return (x[0], y, x[1]), order, jax.random.key(0), rates, *_hyper(sizes), jnp.zeros(())
 
 
 def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, ...]:
@@ -102,7 +103,7 @@ def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, 
     state = initial_state(jax.random.key(0), 0.1, find(model), tuple(sizes))
     jax.block_until_ready(state)  # type: ignore[no-untyped-call]
     initial = time.perf_counter()
-    run_epoch.lower(state, *arguments).compile()
+    run_steps.lower(state, *arguments).compile()
     compiled = time.perf_counter()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"initial values, s": initial - began, "compile, s": compiled - initial, "peak memory, MB": peak}
@@ -127,7 +128,7 @@ def reference(sizes: Sequence[int], batch: int) -> dict[str, Any]:
     All in float64, in which what is the same differs by nothing that could be mistaken for rounding.
     """
     with jax.enable_x64(True):
-        state, (x, y, x_unlabelled), (key, _), *_ = _random_state("vanilla", sizes), *_arguments(sizes, batch, 1)
+        state, (x, y, x_unlabelled), _, key, *_ = _random_state("vanilla", sizes), *_arguments(sizes, batch, 1)
         noise = [n for n in draw_noise(find("vanilla"), sizes, 2 * batch, key=key) if n is not None]
         exact = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), (ladder_of(state), x, x_unlabelled, noise))
         ladder, x, x_unlabelled, noise = exact

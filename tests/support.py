@@ -16,6 +16,7 @@ from laddernet.data import Dataset, TrainingData, load, training_data
 from laddernet.training.checkpoint import named_arrays
 from laddernet.training.config import Config
 from laddernet.training.loop import Trained
+from laddernet.training.run import run
 from laddernet.training.settings import configure
 
 # 40 labels and batches of 100 labelled rows, 1198 unlabelled rows and batches of 400: neither divides the other.
@@ -65,6 +66,16 @@ def tiny_config(**changes: Any) -> Config:
 
 def tiny_data(config: Config) -> TrainingData:
     return training_data(digits(), config.labels, config.validation, config.seed)
+
+
+class Killed(BaseException):
+    """The end of a process, as a test plays it."""
+
+
+def run_tiny(folder: Path, **options: Any) -> dict[str, Any]:
+    config, rows = tiny_config(epochs=3), digits()
+    test = (rows.x_test, rows.y_test)
+    return run(config, tiny_data(config), test, folder, command=["laddernet"], checkpoint_every=0, **options)
 
 
 class Finished(NamedTuple):

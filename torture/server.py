@@ -374,7 +374,7 @@ def _put_stubs() -> None:
         raise Accepted
 
     laddernet.classifier.estimator.LadderClassifier.fit = accept  # type: ignore[method-assign]
-    laddernet.training.loop.run_epoch = accept  # type: ignore[attr-defined]
+    laddernet.training.loop.run_steps = accept  # type: ignore[attr-defined]
     laddernet.cli.study.drive = accept  # type: ignore[attr-defined]
     laddernet.cli.tune.drive = accept  # type: ignore[attr-defined]
 

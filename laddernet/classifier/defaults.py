@@ -1,4 +1,4 @@
-"""What LadderClassifier takes for parameters that are None, by how a table is scaled and labelled and its rows lie."""
+"""Data-dependent defaults of LadderClassifier."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,16 +8,16 @@ import numpy as np
 from laddernet.inference.network import Rows, Scaling, dense
 
 _FEWEST_STEPS = 300
-_NEIGHBOUR = 5  # the nearest row may be there by chance
-_NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS = 1000, 2**22  # how near rows lie to each other is measured on so many at most
+_NEIGHBOUR = 5  # the nearest row may be near by chance
+_NEIGHBOUR_ROWS, _NEIGHBOUR_CELLS = 1000, 2**22  # the most rows and cells that distances are measured on
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What is taken for parameters that are None. How they were chosen is in results/classifier.md."""
+    """Values of parameters that are None. results/classifier.md says how they were chosen."""
 
     hidden: tuple[int, ...]
-    noise: tuple[float, float]  # of the input, of the layers above; there is less for rows that lie close together
+    noise: tuple[float, float]  # of the input, of the layers above; less for rows that are close to each other
     recon_weights: tuple[float, float, float]
     max_steps: int  # fewer for a table of fewer rows
     weight_decay: float
@@ -48,13 +48,13 @@ _UNLIKE = Defaults(
     linear_share=0.25,
 )
 DEFAULTS = {"range": _ALIKE, "columns": _UNLIKE, "none": _UNLIKE}
-# Noise is too much for rows that lie less than so far `distance_apart`, and with more than so many labels a class.
+# Noise is reduced below this `distance_apart`, and above this number of labels per class.
 _CLOSE = {"range": 0.18, "columns": 0.12, "none": 0.12}
 _FEW_LABELS = {"range": 6, "columns": 12, "none": 12}
 
 
 def defaults(scaling: str, rows: int, labels: float, classes: int, apart: float) -> Defaults:
-    """What suits a table that is scaled so, has so many rows and labels a class, and rows so far `distance_apart`.
+    """Return the defaults of a table, by its scaling, rows, labels per class, classes and `distance_apart`.
 
     >>> [defaults("range", 1000, labels=5, classes=26, apart=apart).noise for apart in (0.09, 0.18, 0.3)]
     [(0.1, 0.2), (0.2, 0.2), (0.2, 0.2)]
@@ -66,7 +66,7 @@ def defaults(scaling: str, rows: int, labels: float, classes: int, apart: float)
     found = DEFAULTS[scaling]
     near = min(apart / _CLOSE[scaling], 1.0)
     many = max(math.sqrt(labels / _FEW_LABELS[scaling]), 1.0)
-    # Of columns that are alike there may be few, each of which says much, or many that repeat each other.
+    # Columns of one scale may be few and independent, or many and redundant.
     less = (near**many, 1.0) if scaling == "range" else (min(max(near, 0.5), 1 / many),) * 2
     noise = (found.noise[0] * less[0], found.noise[1] * less[1])
     steps = min(max(rows, _FEWEST_STEPS), found.max_steps)
@@ -74,7 +74,7 @@ def defaults(scaling: str, rows: int, labels: float, classes: int, apart: float)
 
 
 def distance_apart(x: Rows, scaling: Scaling) -> float:
-    """How far rows are from the fifth nearest that differs, in the mean of the columns: the median of some rows.
+    """Return the median distance of a row to the fifth nearest row that differs, per column.
 
     >>> distance_apart(np.arange(100.0)[:, None], Scaling(np.zeros(1), np.ones(1)))
     3.0
@@ -86,6 +86,6 @@ def distance_apart(x: Rows, scaling: Scaling) -> float:
     some = scaling(dense(x[rows])).astype(np.float64)
     squares = np.square(some).sum(axis=1)
     distances = squares[:, None] + squares - 2 * some @ some.T
-    distances[distances <= 1e-12 * squares.max()] = np.inf  # itself, its like, and what is but rounding
+    distances[distances <= 1e-12 * squares.max()] = np.inf  # the row itself, equal rows, and rounding
     fifth = np.partition(distances, _NEIGHBOUR - 1, axis=1)[:, _NEIGHBOUR - 1]
     return math.sqrt(np.median(fifth) / max(np.count_nonzero(scaling.factor), 1))

@@ -159,7 +159,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     def _fit(self, X: Any, y: Any) -> Self:
         # With it comes JAX, which prediction does without.
-        from laddernet.classifier.fit import Earlier, Parameters, learn
+        from laddernet.classifier.fit import Earlier, learn
+        from laddernet.classifier.parameters import Parameters
 
         earlier = None
         if flag("warm_start", self.warm_start) and hasattr(self, "network_"):

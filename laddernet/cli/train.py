@@ -15,7 +15,8 @@ from laddernet.data import load, training_data
 from laddernet.errors import InputError
 from laddernet.progress import progress_shown
 from laddernet.text import say, show
-from laddernet.training.loop import on_device, steps_per_epoch
+from laddernet.training.loop import on_device
+from laddernet.training.program import steps_per_epoch
 from laddernet.training.programs import keep_compiled_programs
 from laddernet.training.run import default_folder, run
 from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, configure, precision_notice

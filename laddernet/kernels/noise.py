@@ -9,6 +9,7 @@ the key and the position alone.
 import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -83,23 +84,31 @@ def normal_pairs(key: PRNGKeyArray, shape: tuple[int, ...]) -> Complex64[Array, 
     return jax.lax.complex(radius * cosine, radius * sine)
 
 
-def permutations(key: PRNGKeyArray, which: UInt32[Array, " some"], n: int) -> Int32[Array, "some n"]:
+def permutations(key: PRNGKeyArray, which: UInt32[np.ndarray, " some"], n: int) -> Int32[np.ndarray, "some n"]:
     """Return shuffles of the numbers below ``n``: those numbered ``which`` of an endless series.
 
-    >>> [int(row) for row in jnp.sort(permutations(jax.random.key(0), jnp.arange(1, dtype=jnp.uint32), 4)[0])]
-    [0, 1, 2, 3]
+    NumPy computes them: no program is compiled, so that none depends on the number of rows.
+
+    >>> np.sort(permutations(jax.random.key(0), np.arange(1, dtype=np.uint32), 4)).tolist()
+    [[0, 1, 2, 3]]
     """
-    row = jnp.broadcast_to(jax.lax.iota(jnp.uint32, n), (len(which), n))
-    first, second = _threefry(jax.random.key_data(key), row, which[:, None])
-    return jax.lax.sort((first, second, _signed(row)), num_keys=2)[2]
+    row = np.broadcast_to(np.arange(n, dtype=np.uint32), (len(which), n))
+    with np.errstate(over="ignore"):  # words wrap around
+        first, second = _threefry(np.asarray(jax.random.key_data(key)), row, np.asarray(which)[:, None])
+    words: np.ndarray = first.astype(np.uint64) << 32
+    words |= second
+    order: np.ndarray = words.argsort(axis=1, kind="stable").astype(np.int32)
+    return order
 
 
-def _threefry(
-    key: UInt32[Array, " words"], low: UInt32[Array, "..."], high: UInt32[Array, "..."]
-) -> tuple[UInt32[Array, "..."], ...]:
-    """Return the two words of Threefry-2x32 (Salmon et al. 2011) for the counter (low, high)."""
-    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
-    a, b = low + keys[0], jnp.broadcast_to(high + keys[1], low.shape)
+Words = UInt32[Array | np.ndarray, "..."]
+
+
+def _threefry(key: UInt32[Array | np.ndarray, " words"], low: Words, high: Words) -> tuple[Any, Any]:
+    """Return the two words of Threefry-2x32 (Salmon et al. 2011) for (low, high); by NumPy or JAX, as the key is."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    a: Any = low + keys[0]
+    b: Any = high + keys[1]
     for r in range(_ROUNDS):
         turn = _ROTATIONS[r % 8]
         a = a + b
@@ -107,7 +116,7 @@ def _threefry(
         if r % 4 == 3:
             injection = r // 4 + 1
             a = a + keys[injection % 3]
-            b = b + (keys[(injection + 1) % 3] + jnp.uint32(injection))
+            b = b + (keys[(injection + 1) % 3] + np.uint32(injection))
     return a, b
 
 

@@ -227,6 +227,12 @@ class Pass:
     u: list[Rows]
     z_hat: list[Rows]
 
+    @property
+    def costs(self) -> dict[str, Float[Array, ""]]:
+        """The terms of the total by name, before λ."""
+        by_layer = {f"reconstruction_{l}": cost for l, cost in enumerate(self.reconstruction)}
+        return {"cross_entropy": self.cross_entropy, **by_layer}
+
 
 def forward(
     ladder: Ladder,

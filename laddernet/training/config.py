@@ -7,7 +7,7 @@ from typing import Any
 
 from laddernet.kernels.products import Precision
 
-# What the fingerprint of a configuration begins with: raised when the same configuration computes something else.
+# Part of every fingerprint: raised when the same configuration comes to compute something else.
 REVISION = 10
 
 Record = dict[str, Any]
@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Config:
-    """All that decides what a run computes. Build it with :func:`laddernet.training.settings.configure`."""
+    """Every setting that the result of a run depends on. Make it with :func:`laddernet.configure`."""
 
     data: str
     labels: int
@@ -26,7 +26,7 @@ class Config:
     recon_weights: tuple[float, ...]  # λ of layers 0 to L
     eta: float
     epochs: int
-    decay_epochs: int  # how many of them, the last, let the learning rate fall to zero
+    decay_epochs: int  # the number of epochs, the last, over which the learning rate falls to zero
     learning_rate: float
     batch_size: int  # unlabelled rows of a step
     labelled_batch_size: int  # if there are fewer, a labelled row comes several times, each with its own noise
@@ -38,13 +38,13 @@ class Config:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
-        """The configuration that JSON holds, where tuples have become lists."""
+        """Return the configuration that was written as JSON, where tuples have become lists."""
         settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         return cls(**settings)
 
     @property
     def fingerprint(self) -> str:
-        """A name for what is computed: the same for the same configuration, different for any other."""
+        """A hash of the configuration and the revision: a run is identified by it."""
         return self.fingerprint_at(REVISION)
 
     def fingerprint_at(self, revision: int) -> str:

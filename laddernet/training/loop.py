@@ -1,11 +1,11 @@
-"""One training run: the schedule, the epochs, evaluation, checkpoint and resume.
+"""The training loop, and a run: its epochs, evaluation, checkpoints and resumption.
 
 A run is a function of its :class:`Config` and its data alone. Each epoch derives its keys from the seed and its
 own number, so a run that is resumed from the end of any epoch goes on exactly as it would have.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from laddernet import checks
 from laddernet.data import TrainingData, check_finite
@@ -27,13 +26,25 @@ from laddernet.network.ladder import Ladder, Statistics, statistics
 from laddernet.network.models import find
 from laddernet.training import checkpoint
 from laddernet.training.config import Config, Record
+from laddernet.training.program import Program, program_of
 from laddernet.training.programs import wait_for
-from laddernet.training.step import initial_state, ladder_of, run_epoch
+from laddernet.training.rows import Chunk, device_chunks
+from laddernet.training.step import Costs, State, initial_state, ladder_of, pack, run_steps
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run leaves: the network, its normalisation for prediction, and a record for each epoch."""
+    """A trained network.
+
+    Parameters
+    ----------
+    ladder
+        The weights.
+    statistics
+        Mean and standard deviation of each layer, which normalise in prediction.
+    history
+        A record for each epoch: learning rate, costs and errors by name.
+    """
 
     ladder: Ladder
     statistics: Statistics
@@ -41,19 +52,19 @@ class Trained:
 
     @cached_property
     def network(self) -> Network:
-        """The clean path with these statistics folded in, for rows in NumPy: a row's result is its own affair."""
+        """The clean path with the statistics folded in, in NumPy: the result of a row depends on no other row."""
         layers, known = self.ladder.encoder, self.statistics
         parts = [[getattr(layer, name) for layer in layers] for name in ("W", "gamma", "beta")]
         unscaled = Scaling(shift=np.zeros(1), factor=np.ones(1, layers[0].W.dtype))
         return fold(unscaled, *([np.asarray(array) for array in part] for part in (*parts, known.mu, known.sigma)))
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         classes: np.ndarray = self.network.logits(np.asarray(x)).argmax(axis=1)
         return classes
 
     def error(self, x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> float:
-        """The share of rows that are classified wrongly, in per cent."""
+        """Return the percentage of rows that are misclassified."""
         return 100 * float(np.mean(self.predict(x) != np.asarray(y)))  # NumPy's y: JAX's mean would be a float32
 
 
@@ -71,13 +82,53 @@ def train(
     on_checkpoint: Callable[[], None] = lambda: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
 ) -> Trained:
-    """Train to the end, from the newest whole checkpoint in ``folder`` if there is one.
+    """Train a network to the end, from the newest whole checkpoint in ``folder`` if there is one.
 
-    ``monitor`` are test rows whose error is recorded beside the validation error and decides nothing; both are
-    measured every ``evaluate_every`` epochs and after the last. ``checkpoint_every`` is in seconds.
-    ``before_checkpoint`` may raise an error instead of one being written. ``on_resume`` is given the records of the
-    epochs that a checkpoint holds, ``on_epoch`` each new one, ``on_notice`` why a checkpoint could not be used;
-    ``on_checkpoint`` is called when one was written.
+    Parameters
+    ----------
+    config
+        The configuration, made by `configure`.
+    data
+        The rows, made by `training_data`.
+    monitor
+        Test rows and their classes. Their error is recorded beside the validation error and decides nothing.
+    evaluate_every
+        Measure errors every so many epochs, and after the last.
+    folder
+        Where checkpoints are kept; None: nowhere.
+    checkpoint_every
+        Seconds between checkpoints. There is one after the last epoch, too.
+    before_checkpoint
+        Called before a checkpoint is written. It may raise an error to prevent that.
+    on_resume
+        Called with the records of the epochs that a checkpoint holds.
+    on_epoch
+        Called with the record of each new epoch.
+    on_checkpoint
+        Called when a checkpoint was written.
+    on_notice
+        Called with the reason why a checkpoint could not be used.
+
+    Returns
+    -------
+    Trained
+        The network, with its history.
+
+    Raises
+    ------
+    InputError
+        If an argument is not valid, the rows are not finite, or no checkpoint of several can be used.
+    DivergedError
+        If a cost or a weight becomes NaN or infinite.
+
+    Examples
+    --------
+    >>> from laddernet import configure, load, training_data
+    >>> digits = load("digits")
+    >>> config = configure(digits, labels=100, hidden=[8], epochs=1)
+    >>> trained = train(config, training_data(digits, config.labels, config.validation, config.seed))
+    >>> [record["epoch"] for record in trained.history]
+    [1]
     """
     checks.integer("evaluate_every", evaluate_every)
     checks.number("checkpoint_every", checkpoint_every)
@@ -86,9 +137,9 @@ def train(
     if model.source != config.source:
         advice = "make it with laddernet.configure"
         raise InputError(f"The configuration lacks the digest of the source of {config.model!r}; {advice}.")
-    sizes = (data.x_unlabelled.shape[1], *config.hidden, data.n_classes)
+    program = program_of(config, model, data.x_unlabelled.shape[1], data.n_classes, len(data.x_unlabelled))
     init_key, order_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
-    state = initial_state(init_key, config.eta, model, sizes)
+    state = first_state(program, init_key)
     epoch = 0
     history: list[Record] = []
     if folder is not None:
@@ -98,10 +149,6 @@ def train(
         on_resume(history)
 
     rows = (jnp.asarray(data.x_labelled), jnp.asarray(data.y_labelled), jnp.asarray(data.x_unlabelled))
-    batches = (config.labelled_batch_size, min(config.batch_size, len(rows[2])))
-    steps = steps_per_epoch(config, len(rows[2]))
-    hyper = [jnp.asarray(value, jnp.float32) for value in (config.noise, config.recon_weights, config.weight_decay)]
-    schedule = learning_rate_schedule(config, steps)
     watched: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     if len(data.y_validation):
         watched["validation_error"] = (data.x_validation, data.y_validation)
@@ -111,21 +158,11 @@ def train(
     x_seen = rows[2] if model.combinator else rows[0]
 
     return_free_memory()
-    resumed = epoch
     saved = time.monotonic()
-    while epoch < config.epochs:
-        # With its type spelt out: Optax leaves that of a constant schedule open, which would compile anew.
-        rates = jnp.asarray(schedule(jnp.arange(epoch * steps, (epoch + 1) * steps)), jnp.float32)
-        starts = [divmod(epoch * steps * batch, len(x)) for batch, x in zip(batches, rows[::2], strict=True)]
-        keys = (order_key, jax.random.fold_in(noise_key, epoch))
-        arguments = (state, rows, keys, starts, rates, *hyper, batches, config.copies, config.precision)
-        state, costs, finite = native.call(run_epoch, *arguments)
-        wait_for(costs)
-        if epoch == resumed:
-            return_free_memory()
-        epoch += 1
-        means = mean_costs(np.asarray(costs), bool(finite), epoch=epoch)
-        record = {"epoch": epoch, "learning_rate": float(rates[-1]), **means}
+    chunks = device_chunks(program, rows, order_key, noise_key, first=epoch)
+    epochs = train_chunks(program, state, chunks, first=epoch)
+    for record, state in epochs:
+        epoch = record["epoch"]
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
             ladder = ladder_of(state)
             now = Trained(ladder, native.call(_statistics, ladder, x_seen), history)
@@ -143,22 +180,10 @@ def train(
 
 
 def on_device(data: TrainingData) -> TrainingData:
-    """The same data in the device's memory: a caller that keeps only this does not hold the rows twice."""
+    """Return the data in the device's memory: a caller that keeps only this does not hold the rows twice."""
     values = {field.name: getattr(data, field.name) for field in fields(data)}
     arrays: dict[str, Any] = {name: jnp.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray)}
     return replace(data, **arrays)
-
-
-def steps_per_epoch(config: Config, n_unlabelled: int) -> int:
-    """How many minibatches make one pass over the unlabelled rows."""
-    return -(-n_unlabelled // min(config.batch_size, n_unlabelled))
-
-
-def learning_rate_schedule(config: Config, steps: int) -> optax.Schedule:
-    """Constant, then linear to zero over the last epochs; ``steps`` is the number of steps of an epoch."""
-    constant = (config.epochs - config.decay_epochs) * steps
-    falling = optax.linear_schedule(config.learning_rate, 0.0, config.decay_epochs * steps)
-    return optax.join_schedules([optax.constant_schedule(config.learning_rate), falling], [constant])
 
 
 @jax.jit
@@ -166,27 +191,86 @@ def _statistics(ladder: Ladder, x: Float[Array, "rows features"]) -> Statistics:
     return statistics(ladder.encoder, x)
 
 
-def mean_costs(
-    costs: Float[np.ndarray, "steps costs"], finite: bool, *, epoch: int | None = None, before: int = 0
-) -> Record:
-    """The means over some steps, by name, or an error that names what first became NaN or infinite.
+def first_state(program: Program, key: PRNGKeyArray, start: Ladder | None = None) -> State:
+    """Return the state before the first step: random weights, or those of a network that was trained before."""
+    state: State = initial_state(key, program.eta, program.model, program.sizes, program.optimiser)
+    return state if start is None else (pack(start), state[1])
 
-    The steps are those of an epoch, or come after so many others.
+
+def train_chunks(
+    program: Program, state: State, chunks: Iterable[Chunk], *, first: int = 0
+) -> Iterator[tuple[Record, State]]:
+    """Train on chunk after chunk. This is the only training loop; evaluation and checkpoints are its callers'.
+
+    Parameters
+    ----------
+    program
+        How the network is trained.
+    state
+        The state before the first of the chunks. Its memory is reused.
+    chunks
+        The rows and keys. A chunk is asked for while the one before is computed.
+    first
+        The number of the first chunk, if others were computed before.
+
+    Yields
+    ------
+    tuple
+        After each chunk, its record (what `Program.counts` says, the last learning rate, the mean of each cost) and
+        the state, which is valid until the next chunk is asked for.
+
+    Raises
+    ------
+    DivergedError
+        If a cost or the state is not finite.
     """
-    names = ["cost", "cross_entropy", *(f"reconstruction_{l}" for l in range(costs.shape[1] - 2))]
-    bad = np.argwhere(~np.isfinite(costs))
+    upcoming = iter(chunks)
+    chunk = next(upcoming, None)
+    fixed = (*program.hyperparameters(), program.copies, program.precision, program.optimiser, program.terms)
+    number = first
+    while chunk is not None:
+        rates = program.rates(number)
+        state, costs, finite = native.call(run_steps, state, *chunk, rates, *fixed)
+        chunk = next(upcoming, None)
+        wait_for(costs.values)
+        if number == first:
+            return_free_memory()
+        before = number * program.chunk
+        taken = min(program.chunk, program.steps - before)
+        number += 1
+        means = mean_costs(program, Costs(costs.names, np.asarray(costs.values)[:taken]), bool(finite), before)
+        counted = number if program.counts == "epoch" else before + taken
+        yield {program.counts: counted, "learning_rate": float(rates[taken - 1]), **means}, state
+
+
+def mean_costs(program: Program, costs: Costs, finite: bool, before: int) -> Record:
+    """Return the mean of each cost over some steps, ``before`` of which there were others.
+
+    Raises
+    ------
+    DivergedError
+        If a cost or, as ``finite`` says, the state is NaN or infinite; it names the step and the first such cost.
+    """
+    bad = np.argwhere(~np.isfinite(costs.values))
     if len(bad):
         step = bad[0, 0]
-        parts = names[1:]  # the total is bad only because one of its parts is
-        first = next((n for n, value in zip(parts, costs[step, 1:], strict=True) if not np.isfinite(value)), "cost")
-        where = f"step {before + step + 1}" if epoch is None else f"epoch {epoch}, step {step + 1}"
+        at_step = dict(zip(costs.names, costs.values[step], strict=True))
+        parts = [name for name in costs.names if name != "cost"]  # the total is bad only because one of its parts is
+        first = next((name for name in parts if not np.isfinite(at_step[name])), "cost")
         raise DivergedError(
-            f"In {where}, {first} became {costs[step, names.index(first)]}; "
+            f"In {_place(program, before + step)}, {first} became {at_step[first]}; "
             "a smaller learning rate, less noise or smaller reconstruction weights would keep it finite."
         )
     if not finite:
-        where = f"step {before + len(costs)}" if epoch is None else f"epoch {epoch}"
         raise DivergedError(
-            f"At the end of {where} the weights are no longer finite; a smaller learning rate would keep them so."
+            f"After {_place(program, before + len(costs.values) - 1)}, the weights are no longer finite; "
+            "a smaller learning rate would keep them so."
         )
-    return dict(zip(names, costs.astype(np.float64).mean(axis=0).tolist(), strict=True))
+    means = costs.values.astype(np.float64).mean(axis=0)
+    return dict(zip(costs.names, means.tolist(), strict=True))
+
+
+def _place(program: Program, step: int) -> str:
+    """Name a step of all, counted from zero, for the user."""
+    epoch, of_epoch = divmod(step, program.chunk)
+    return f"epoch {epoch + 1}, step {of_epoch + 1}" if program.counts == "epoch" else f"step {step + 1}"

@@ -78,6 +78,6 @@ def _folder_of_programs() -> str | None:
 
 
 def wait_for(array: Any) -> None:
-    """Wait for a computation without keeping Ctrl-C from being heard."""
+    """Wait for a computation; Ctrl-C is handled meanwhile."""
     while not array.is_ready():
         time.sleep(0.002)

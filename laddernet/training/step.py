@@ -1,7 +1,7 @@
-"""The compiled programs of training: initial values, and all steps of an epoch."""
+"""The compiled programs of training: the initial state, and the steps of a chunk."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,16 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from laddernet.kernels.noise import permutations
 from laddernet.kernels.products import Precision, Step, Weights, adam, descend, moved
-from laddernet.network.ladder import DecoderLayer, EncoderLayer, Ladder, draw_noise, forward
+from laddernet.network.ladder import DecoderLayer, EncoderLayer, Ladder, Pass, draw_noise, forward
 from laddernet.network.models import Model
 
 
 class Packed(eqx.Module):
-    """A network with its large arrays in their places, all others in one vector: few, long passes for Adam."""
+    """A network whose small arrays are one vector, so that the optimiser makes few, long passes."""
 
     large: Ladder
     small: Float[Array | np.ndarray, " small"]
@@ -30,6 +29,7 @@ class Packed(eqx.Module):
 
 
 State = tuple[Packed, optax.OptState]
+CostTerm = Callable[[Pass], Float[Array, ""]]  # a further cost, with its weight
 _LARGE = 2**15  # elements of a matrix that has its own place
 
 # Without the first, XLA copies every weight matrix at each step, lest an update overwrite what is still to be read.
@@ -37,50 +37,79 @@ _LARGE = 2**15  # elements of a matrix that has its own place
 _COMPILER_OPTIONS = {"xla_cpu_copy_insertion_use_region_analysis": True, "xla_cpu_enable_fast_math": True}
 
 
+class Costs(eqx.Module):
+    """Costs by name, of one step or of several. They are one array, which one operation stores."""
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    values: Float[Array | np.ndarray, "*steps costs"]
+
+    def __getitem__(self, name: str) -> Float[Array | np.ndarray, "*steps"]:
+        return self.values[..., self.names.index(name)]
+
+
 # Compiled to be run once.
-@partial(jax.jit, static_argnames=("model", "sizes"), compiler_options={"xla_backend_optimization_level": 0})
-def initial_state(key: PRNGKeyArray, eta: float, model: Model, sizes: tuple[int, ...]) -> State:
+@partial(
+    jax.jit, static_argnames=("model", "sizes", "optimiser"), compiler_options={"xla_backend_optimization_level": 0}
+)
+def initial_state(
+    key: PRNGKeyArray,
+    eta: float,
+    model: Model,
+    sizes: tuple[int, ...],
+    optimiser: optax.GradientTransformation = adam,
+) -> State:
+    """Draw the initial weights, and begin the optimiser's state."""
     packed = pack(Ladder(model, sizes, key=key, eta=eta))
-    return packed, adam.init(packed)
+    return packed, optimiser.init(packed)
 
 
 @partial(
     jax.jit,
-    static_argnames=("batches", "copies", "precision"),
+    static_argnames=("copies", "precision", "optimiser", "terms"),
     donate_argnames="state",
     compiler_options=_COMPILER_OPTIONS,
 )
-def run_epoch(
+def run_steps(
     state: State,
     rows: tuple[Float[Array, "labelled features"], Int[Array, " labelled"], Float[Array, "unlabelled features"]],
-    keys: tuple[PRNGKeyArray, PRNGKeyArray],
-    starts: Sequence[tuple[int, int]] | None,
+    order: Sequence[Int[Array, "steps batch"]],
+    noise_key: PRNGKeyArray,
     rates: Float[Array, " steps"],
     noise_std: Float[Array, " layers"],
     recon_weights: Float[Array, " layers"],
     weight_decay: Float[Array, ""],
-    batches: tuple[int, int],
     copies: int = 1,
     precision: Precision = "float32",
-) -> tuple[State, Float[Array, "steps costs"], Array]:
-    """All steps of one epoch. What may differ between epochs, seeds or settings is an argument, not a constant.
+    optimiser: optax.GradientTransformation = adam,
+    terms: tuple[tuple[str, CostTerm], ...] = (),
+) -> tuple[State, Costs, Bool[Array, ""]]:
+    """Take some steps. What may differ between epochs, seeds or settings is an argument, not a constant.
 
-    ``starts`` says where in its stream of shuffled passes each group of rows goes on; None: the rows are taken as they
-    come, each once.
+    Parameters
+    ----------
+    state
+        Weights and the optimiser's state. Its memory is reused.
+    rows, order
+        Labelled rows, their classes and unlabelled rows; and the numbers of the rows that each step takes.
+    noise_key
+        The key of these steps' noise.
+    rates, noise_std, recon_weights, weight_decay
+        The learning rate of each step, noise and λ of each layer, the weight decay.
+    copies, precision, optimiser, terms
+        As in `laddernet.training.program.Program`.
+
+    Returns
+    -------
+    tuple
+        The new state, the costs of each step, and whether all numbers of the state are finite.
     """
     model, sizes = state[0].large.model, state[0].sizes
     x_labelled, y_labelled, x_unlabelled = rows
-    order_key, noise_key = keys
-    counts = [len(rates) * batch for batch in batches]
-    if starts is None:
-        order = [jnp.arange(count) for count in counts]
-    else:
-        streams = enumerate(zip((len(x_labelled), len(x_unlabelled)), counts, starts, strict=True))
-        order = [row_stream(jax.random.fold_in(order_key, g), n, count, *start) for g, (n, count, start) in streams]
-    order = [taken.reshape(-1, batch) for taken, batch in zip(order, batches, strict=True)]
+    batches = [numbers.shape[1] for numbers in order]
+    decaying = _decaying(state[0])
 
-    def step(state: tuple[Packed, Any], inputs: Any) -> tuple[tuple[Packed, Any], Float[Array, " costs"]]:
-        weights, (count, mu, nu) = state
+    def step(state: State, inputs: Any) -> tuple[State, Costs]:
+        weights, memory = state
         i, j, key, rate = inputs
         with jax.named_scope("noise"):
             drawn_rows = batches[0] + -(-copies // 2) * batches[1]  # copies come in pairs that mirror each other
@@ -88,7 +117,7 @@ def run_epoch(
             labelled = [None if n is None else n[: batches[0]] for n in noise]
             unlabelled = [None if n is None else mirrored(n[batches[0] :], copies * batches[1]) for n in noise]
 
-        def cost(large: Ladder, small: Float[Array, " small"]) -> tuple[Array, Array]:
+        def cost(large: Ladder, small: Float[Array, " small"]) -> tuple[Array, Costs]:
             done = forward(
                 _in_precision(unpack(replace(weights, large=large, small=small)), precision),
                 x_labelled[i],
@@ -99,29 +128,66 @@ def run_epoch(
                 recon_weights,
                 copies,
             )
-            return done.total, jnp.stack([done.total, done.cross_entropy, *done.reconstruction])
+            more = {name: term(done) for name, term in terms}
+            total = sum(more.values(), start=done.total)
+            costs = {"cost": total, **done.costs, **more}
+            return total, Costs(tuple(costs), jnp.stack(list(costs.values())))
 
-        this = Step((count + 1).astype(rate.dtype), rate, weight_decay)
-        large, of_large, gradient, costs = descend(
-            cost, weights.large, (mu.large, nu.large), weights.small, this, precision
-        )
-        this = replace(this, decay=weight_decay * decaying)
-        small, of_small = moved(jnp.asarray(weights.small), (mu.small, nu.small), gradient, this)
-        moments = (replace(mu, large=l, small=s) for mu, l, s in zip((mu, nu), of_large, of_small, strict=True))
-        return (replace(weights, large=large, small=small), optax.ScaleByAdamState(count + 1, *moments)), costs
+        if optimiser == adam:
+            return _adam_step(cost, weights, memory, rate, weight_decay, decaying, precision)
+        return _optax_step(optimiser, cost, weights, memory, rate, weight_decay, decaying)
 
-    decaying = _decaying(state[0])
     step_keys = jax.random.split(noise_key, len(rates))
     state, costs = jax.lax.scan(step, state, (*order, step_keys, rates))
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(w)) for w in jax.tree.leaves(state)]))
     return state, costs, finite
 
 
-def mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
-    """So many rows of noise: those that were drawn, then their negatives.
+def _adam_step(
+    cost: Callable[[Ladder, Any], tuple[Array, Costs]],
+    weights: Packed,
+    memory: optax.OptState,
+    rate: Float[Array, ""],
+    weight_decay: Float[Array, ""],
+    decaying: Float[np.ndarray, " small"],
+    precision: Precision,
+) -> tuple[State, Costs]:
+    """Take a step of Adam; a large matrix moves inside the product that makes its gradient."""
+    count, mu, nu = memory
+    this = Step((count + 1).astype(rate.dtype), rate, weight_decay)
+    large, of_large, gradient, costs = descend(
+        cost, weights.large, (mu.large, nu.large), weights.small, this, precision
+    )
+    this = replace(this, decay=weight_decay * decaying)
+    small, of_small = moved(jnp.asarray(weights.small), (mu.small, nu.small), gradient, this)
+    moments = (replace(mu, large=l, small=s) for mu, l, s in zip((mu, nu), of_large, of_small, strict=True))
+    return (replace(weights, large=large, small=small), optax.ScaleByAdamState(count + 1, *moments)), costs
 
-    Of a pair of noisy copies what is odd in the noise cancels, so that the four of two pairs give a gradient about as
-    precise as five independent ones (benchmarks/gradient_noise.py).
+
+def _optax_step(
+    optimiser: optax.GradientTransformation,
+    cost: Callable[[Ladder, Any], tuple[Array, Costs]],
+    weights: Packed,
+    memory: optax.OptState,
+    rate: Float[Array, ""],
+    weight_decay: Float[Array, ""],
+    decaying: Float[np.ndarray, " small"],
+) -> tuple[State, Costs]:
+    """Take a step in the direction that an Optax transformation makes of the gradient."""
+    gradient, costs = jax.grad(lambda packed: cost(packed.large, packed.small), has_aux=True)(weights)
+    direction, memory = optimiser.update(gradient, memory, weights)
+    decays = replace(weights, large=jax.tree.map(lambda _: 1.0, weights.large), small=decaying)
+    weights = jax.tree.map(
+        lambda w, d, decay: (w - rate * (d + weight_decay * decay * w)).astype(w.dtype), weights, direction, decays
+    )
+    return (weights, memory), costs
+
+
+def mirrored(noise: Float[Array, "drawn units"], rows: int) -> Float[Array, "rows units"]:
+    """Return ``rows`` rows of noise: those that were drawn, then their negatives.
+
+    In a pair of noisy copies the odd terms of the noise cancel, so that two pairs give a gradient about as precise as
+    five independent copies (benchmarks/gradient_noise.py).
     """
     return noise if len(noise) == rows else jnp.concatenate([noise, -noise])[:rows]
 
@@ -148,13 +214,13 @@ def unpack(packed: Packed) -> Ladder:
 
 
 def ladder_of(state: State) -> Ladder:
-    """The network of a state, taken apart by the host: it would take a fifth of an epoch's kernels to do that."""
+    """Return the network of a state, unpacked by the host: JAX would compile several kernels for that."""
     packed = state[0]
     return unpack(replace(packed, small=np.array(packed.small)))
 
 
 def _in_precision(ladder: Ladder, precision: Precision) -> Ladder:
-    """The same with every W and V that is a plain array as one whose products have this precision."""
+    """Return the network with a precision for the products of each W and V that is a plain array."""
     if precision == "float32":
         return ladder
     is_matrix = _matrices(jax.tree.map(lambda _: 0, ladder, is_leaf=_is_weights))
@@ -172,7 +238,7 @@ def _is_weights(node: Any) -> bool:
 
 
 def _matrices(ladder: Ladder) -> Ladder:
-    """True in the place of each W and V, False in that of every other array."""
+    """Return True in the place of each W and V, False in that of every other array."""
 
     def marked(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
         others: EncoderLayer | DecoderLayer = jax.tree.map(lambda _: False, layer)
@@ -184,20 +250,7 @@ def _matrices(ladder: Ladder) -> Ladder:
 
 
 def _decaying(packed: Packed) -> Float[np.ndarray, " small"]:
-    """One for each element of the small vector that is of a W or V, zero for every other."""
+    """Return one for each element of the small vector that belongs to a W or V, zero for every other."""
     lengths = [math.prod(shape) for shape in packed.shapes]
     of_matrices = jax.tree.leaves(_matrices(jax.tree.unflatten(packed.structure, lengths)))
     return np.repeat(np.asarray(of_matrices, packed.small.dtype), lengths)
-
-
-def row_stream(key: PRNGKeyArray, n: int, count: int, first_pass: int, offset: int) -> Int[Array, " count"]:
-    """``count`` row numbers out of an endless stream of shuffled passes over ``n`` rows.
-
-    The stream is entered ``offset`` rows into pass ``first_pass``; every row comes once in each pass.
-
-    >>> [int(row) for row in jnp.sort(row_stream(jax.random.key(0), 4, 8, 0, 0))]
-    [0, 0, 1, 1, 2, 2, 3, 3]
-    """
-    passes = count // n if count % n == 0 else (count + n - 2) // n + 1
-    order = permutations(key, jnp.uint32(first_pass) + jnp.arange(passes, dtype=jnp.uint32), n)
-    return jax.lax.dynamic_slice_in_dim(order.reshape(-1), offset, count)

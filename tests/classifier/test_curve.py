@@ -30,7 +30,7 @@ from laddernet.table.table import Table
 DOCS = Path(__file__).parent.parent.parent / "docs"
 X, TRUTH = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[TRUTH]
-# As test_classifier's.
+# As in test_estimator.py.
 SETTINGS: dict[str, Any] = {"hidden": (8,), "recon_weights": (10.0, 1.0, 0.1), "max_steps": 64, "n_networks": 1}
 
 

@@ -41,7 +41,7 @@ os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import jax, numpy as np
 from laddernet.kernels import native
 from laddernet.network.models import find
-from laddernet.training.step import initial_state, run_epoch
+from laddernet.training.step import initial_state, run_steps
 from laddernet.kernels.noise import normal
 sizes = (300, 200, 10)
 state = initial_state(jax.random.key(0), 0.1, find(sys.argv[2]), sizes)
@@ -49,13 +49,14 @@ x = normal(jax.random.key(1), (300, 300))
 y = np.arange(100) % 10
 layers = len(sizes)
 rows = (x[:100], y, x)
-keys = tuple(jax.random.split(jax.random.key(2)))
+order = (np.tile(np.arange(100), (3, 1)), np.arange(300).reshape(3, 100))
 rates = np.full(3, 0.002, np.float32)
 noise = np.full(layers, 0.3, np.float32)
 hyper = (noise, noise, np.float32(0.1))
-state, costs, finite = run_epoch(state, rows, keys, ((0, 0), (0, 0)), rates, *hyper, (100, 100), 1, sys.argv[3])
+state, costs, finite = run_steps(state, rows, order, jax.random.key(2), rates, *hyper, 1, sys.argv[3])
 assert finite
-print(native.available(), *np.asarray(costs)[:, 0], zlib.crc32(b"".join(np.asarray(w) for w in jax.tree.leaves(state))))
+weights = b"".join(np.asarray(w) for w in jax.tree.leaves(state))
+print(native.available(), *np.asarray(costs["cost"]), zlib.crc32(weights))
 """
 
 
@@ -345,28 +346,28 @@ DEVICES = """
 import jax, numpy as np
 from laddernet.kernels import native
 from laddernet.network.models import find
-from laddernet.training.step import initial_state, run_epoch
+from laddernet.training.step import initial_state, run_steps
 
 first, second = jax.devices()
 native._has_kernels = lambda device: device in having
 sizes = (300, 200, 10)
 rows = (np.ones((100, 300), np.float32), np.arange(100) % 10, np.eye(300, dtype=np.float32))
 noise = np.full(3, 0.3, np.float32)
-keys = tuple(jax.random.split(jax.random.key(2)))
+order = (np.tile(np.arange(100), (3, 1)), np.arange(300).reshape(3, 100))
 rates = np.full(3, 0.002, np.float32)
 
 def arguments(device):
     state = initial_state(jax.random.key(0), 0.1, find("vanilla"), sizes)
     placed = rows if device is None else jax.device_put(rows, device)
-    return state, placed, keys, ((0, 0), (0, 0)), rates, noise, noise, np.float32(0.1), (100, 100)
+    return state, placed, order, jax.random.key(2), rates, noise, noise, np.float32(0.1)
 
 def uses_kernels(device):
-    return "laddernet_" in native.call(run_epoch.lower, *arguments(device)).as_text()
+    return "laddernet_" in native.call(run_steps.lower, *arguments(device)).as_text()
 
 def bits(device):
-    state, costs, finite = native.call(run_epoch, *arguments(device))
+    state, costs, finite = native.call(run_steps, *arguments(device))
     assert finite
-    assert costs.devices() == {device}
+    assert costs.values.devices() == {device}
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((state, costs))]
 
 having = {first, second}

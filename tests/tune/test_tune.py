@@ -99,10 +99,10 @@ def found(folder: Path) -> list[Outcome]:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
     """A folder with a search of five trials of two draws, how many programs that compiled, and what it printed."""
     folder = tmp_path_factory.mktemp("tune")
-    before = step.run_epoch._cache_size()  # type: ignore[attr-defined]
+    before = step.run_steps._cache_size()  # type: ignore[attr-defined]
     done = tune("vanilla", *TINY, "--trials", "5", "--draws", "2", "--also", "learning_rate", cwd=folder)
     assert done.code == 0, done.err
-    return folder, step.run_epoch._cache_size() - before, done.out  # type: ignore[attr-defined]
+    return folder, step.run_steps._cache_size() - before, done.out  # type: ignore[attr-defined]
 
 
 def test_a_search_tries_the_untuned_values_first_and_averages_over_draws(searched: tuple[Path, int, str]) -> None:

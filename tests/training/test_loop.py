@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -8,23 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from jax.experimental.compilation_cache import compilation_cache
 from support import STEPS, digits, exact, tiny_config, tiny_data
 
 from laddernet.errors import DivergedError, InputError
 from laddernet.network.ladder import Ladder, draw_noise
 from laddernet.network.models import find
-from laddernet.training import loop, programs
+from laddernet.training import loop
 from laddernet.training.config import Config
-from laddernet.training.loop import Trained, learning_rate_schedule, steps_per_epoch, train
-from laddernet.training.programs import compiled_programs_kept
-from laddernet.training.step import row_stream
+from laddernet.training.loop import Trained, train
+from laddernet.training.program import program_of
+from laddernet.training.rows import Chunk, Stream, counted_passes, device_chunks
+from laddernet.training.step import Costs
 
 
 @cache
@@ -53,7 +47,7 @@ def train_until(epoch: int, config: Config, folder: Path, **options: Any) -> Non
 
 
 def test_epochs_seeds_settings_and_a_resumed_run_share_one_compiled_program(tmp_path: Path) -> None:
-    jitted = (loop.run_epoch, loop.initial_state, loop._statistics)
+    jitted = (loop.run_steps, loop.initial_state, loop._statistics)
     trained()
     compiled = [program._cache_size() for program in jitted]
     for change in (
@@ -72,68 +66,22 @@ def test_epochs_seeds_settings_and_a_resumed_run_share_one_compiled_program(tmp_
     assert [program._cache_size() for program in jitted] == compiled
 
 
-# --- The schedule ---------------------------------------------------------------------------------------------
+def test_a_chunk_is_asked_for_while_the_one_before_is_computed() -> None:
+    config = tiny_config()
+    data = tiny_data(config)
+    program = program_of(config, find(config.model), 64, 10, len(data.x_unlabelled))
+    rows = (data.x_labelled, data.y_labelled, data.x_unlabelled)
+    events: list[str] = []
 
+    def chunks() -> Iterator[Chunk]:
+        for chunk in device_chunks(program, rows, jax.random.key(1), jax.random.key(2)):
+            events.append("made")
+            yield chunk
 
-@pytest.mark.parametrize("decay_epochs", [0, 1, 2, 6])
-def test_the_learning_rate_is_constant_then_falls_linearly_to_zero(decay_epochs: int) -> None:
-    steps, epochs, rate = 5, 6, 0.002
-    config = tiny_config(epochs=epochs, decay_epochs=decay_epochs, learning_rate=rate)
-    after_each_step = np.asarray(learning_rate_schedule(config, steps)(jnp.arange(epochs * steps)))
-    falling = decay_epochs * steps
-    left = epochs * steps - np.arange(epochs * steps)
-    expected = [rate * min(1, n / falling) if falling else rate for n in left]
-    np.testing.assert_allclose(after_each_step, expected, rtol=1e-5)
-
-
-def test_the_papers_schedule_holds_for_100_epochs_and_reaches_zero_after_150() -> None:
-    schedule = learning_rate_schedule(tiny_config(epochs=150), 600)
-    chosen = jnp.array([0, 100 * 600 - 1, 100 * 600, 125 * 600, 150 * 600 - 1, 150 * 600])
-    expected = [0.002, 0.002, 0.002, 0.001, 0.002 / 30000, 0]
-    # A float32 near 1 knows no more than 6e-8 of 1 - n / 30000.
-    np.testing.assert_allclose(schedule(chosen), expected, rtol=1e-6, atol=0.002 * 6e-8)
-
-
-def test_the_recorded_rate_is_that_of_the_epochs_last_step() -> None:
-    recorded = [record["learning_rate"] for record in trained().history]
-    np.testing.assert_allclose(recorded, [0.002, 0.002, 0.002, 0.002 / STEPS], rtol=1e-5)  # 4 // 3 = 1 falls
-
-
-@given(rows=st.integers(1, 10_000), batch_size=st.integers(1, 10_000))
-def test_an_epoch_has_as_many_steps_as_one_pass_needs(rows: int, batch_size: int) -> None:
-    steps = steps_per_epoch(replace(tiny_config(), batch_size=batch_size), rows)
-    batch = min(batch_size, rows)
-    assert steps * batch >= rows > (steps - 1) * batch
-
-
-# --- The order of rows ----------------------------------------------------------------------------------------
-
-stream = jax.jit(row_stream, static_argnames=("n", "count"))
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    # Rows, and rows of an epoch: less than a pass, a pass, a little more, several with and without a rest.
-    shape=st.sampled_from([(7, 3), (5, 5), (10, 12), (4, 11), (3, 6), (1, 4)]),
-    seed=st.integers(0, 2**32 - 1),
-    first=st.integers(0, 1000),
-)
-def test_every_row_comes_once_in_each_pass_across_the_borders_of_epochs(
-    shape: tuple[int, int], seed: int, first: int
-) -> None:
-    n, count = shape
-    key = jax.random.key(seed)
-    epochs = range(first, first + 2 * n + 1)
-    rows = np.concatenate([stream(key, n, count, *divmod(epoch * count, n)) for epoch in epochs])
-    rows = rows[-first * count % n :]  # from where a pass begins
-    passes = rows[: len(rows) // n * n].reshape(-1, n)
-    assert len(passes) >= 2
-    np.testing.assert_array_equal(np.sort(passes), np.broadcast_to(np.arange(n), passes.shape))
-
-
-def test_rows_are_shuffled_anew_for_each_pass_and_each_key() -> None:
-    orders = [tuple(stream(jax.random.key(seed), 10, 10, k, 0).tolist()) for seed in range(5) for k in range(5)]
-    assert len(set(orders)) == len(orders)
+    state = loop.first_state(program, jax.random.key(0))
+    for record, _ in loop.train_chunks(program, state, chunks()):
+        events.append(f"epoch {record['epoch']}")
+    assert events == ["made", "made", "epoch 1", "made", "epoch 2", "made", "epoch 3", "epoch 4"]
 
 
 # --- What is computed -----------------------------------------------------------------------------------------
@@ -156,7 +104,7 @@ def test_the_recorded_costs_are_the_means_over_an_epochs_steps_of_the_papers(cop
     # 40 labelled rows are fewer than the labelled batch size of 100: a step takes each of them twice or more.
     assert config.labelled_batch_size == 100 > len(data.x_labelled) == 40
     labelled, unlabelled = (
-        np.asarray(stream(jax.random.fold_in(order_key, group), n, STEPS * batch, 0, 0)).reshape(STEPS, batch)
+        Stream(n, counted_passes(jax.random.fold_in(order_key, group), n)).take(STEPS * batch).reshape(STEPS, batch)
         for group, (n, batch) in enumerate([(40, 100), (len(data.x_unlabelled), 400)])
     )
     keys = jax.random.split(jax.random.fold_in(noise_key, 0), STEPS)
@@ -288,6 +236,11 @@ def test_the_last_recorded_errors_are_those_of_the_trained_network() -> None:
     assert done.error(there.x_validation, there.y_validation) == 100 * (wrong / len(data.y_validation))
 
 
+def test_the_recorded_rate_is_that_of_the_epochs_last_step() -> None:
+    recorded = [record["learning_rate"] for record in trained().history]
+    np.testing.assert_allclose(recorded, [0.002, 0.002, 0.002, 0.002 / STEPS], rtol=1e-5)  # 4 // 3 = 1 falls
+
+
 def test_errors_are_measured_every_so_many_epochs_and_after_the_last() -> None:
     config = tiny_config(epochs=5)
     done = train(config, tiny_data(config), evaluate_every=2)
@@ -371,21 +324,26 @@ def test_a_huge_learning_rate_stops_the_run_with_the_epoch_and_step() -> None:
 
 
 def test_weights_that_are_not_finite_after_the_last_step_stop_the_run() -> None:
-    with pytest.raises(DivergedError, match=r"^At the end of epoch 7 the weights are no longer finite; "):
-        loop.mean_costs(np.zeros((STEPS, 6)), finite=False, epoch=7)
+    config = tiny_config(epochs=7)
+    program = program_of(config, find(config.model), 64, 10, len(tiny_data(config).x_unlabelled))
+    costs = Costs(("cost", "cross_entropy"), np.zeros((STEPS, 2)))
+    with pytest.raises(DivergedError, match=r"^After epoch 7, step 3, the weights are no longer finite; "):
+        loop.mean_costs(program, costs, False, before=6 * STEPS)
+    with pytest.raises(DivergedError, match=r"^After step 21, the weights are no longer finite; "):
+        loop.mean_costs(replace(program, counts="step"), costs, False, before=6 * STEPS)
 
 
 def test_a_run_that_diverges_keeps_the_checkpoints_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    epoch = loop.run_epoch
+    steps = loop.run_steps
     calls: list[int] = []
 
-    def diverging(state, rows, keys, starts, rates, noise_std, *others):  # type: ignore[no-untyped-def]
+    def diverging(state, rows, order, key, rates, noise_std, *others):  # type: ignore[no-untyped-def]
         calls.append(len(calls) + 1)
-        noise_std = noise_std * (jnp.nan if calls[-1] == 3 else 1)
-        return epoch(state, rows, keys, starts, rates, noise_std, *others)
+        noise_std = noise_std * np.float32(np.nan if calls[-1] == 3 else 1)
+        return steps(state, rows, order, key, rates, noise_std, *others)
 
     config = tiny_config()
-    monkeypatch.setattr(loop, "run_epoch", diverging)
+    monkeypatch.setattr(loop, "run_steps", diverging)
     with pytest.raises(DivergedError, match=r"^In epoch 3, step 1, cross_entropy became nan"):
         train(config, tiny_data(config), folder=tmp_path, checkpoint_every=0)
     monkeypatch.undo()
@@ -401,96 +359,3 @@ def test_data_that_are_not_finite_are_refused_with_their_place(bad: float) -> No
     x[3, 5] = bad
     with pytest.raises(InputError, match=rf"^the training rows holds {bad} in row 3, column 5"):
         train(tiny_config(), replace(data, x_unlabelled=x))
-
-
-# --- Programs that are kept -----------------------------------------------------------------------------------------
-
-KEEPING = """
-import os, sys
-from collections import Counter
-from pathlib import Path
-import jax, jax.numpy as jnp, numpy as np
-from laddernet import LadderClassifier
-
-events = Counter()
-jax.monitoring.register_event_listener(lambda name, **about: events.update([name.rsplit("/", 1)[-1]]))
-x = np.random.default_rng(0).normal(size=(60, 3))
-y = np.where(np.arange(60) < 20, x[:, 0] > 0, -1)
-classifier = LadderClassifier(hidden=4, n_networks=1, linear_share=0, max_steps=2, n_jobs=1, random_state=0).fit(x, y)
-print(events["cache_hits"], events["cache_misses"], classifier.predict_proba(x).sum())
-assert jax.config.jax_compilation_cache_dir == os.environ.get("JAX_COMPILATION_CACHE_DIR")
-kept = events["cache_misses"]
-jax.jit(lambda a: jnp.sin(a) + 1)(x)  # a program of the user's own
-assert events["cache_misses"] == kept
-# XLA was started with all cores, not with those of n_jobs.
-names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-assert names.count("tf_XLAEigen") == len(os.sched_getaffinity(0)), names
-"""
-
-
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform != "linux", reason="Threads are counted as Linux shows them.")
-def test_a_fit_in_another_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
-    environment = os.environ | {"LADDERNET_CACHE": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    del environment["JAX_COMPILATION_CACHE_DIR"]
-
-    def fit_there() -> list[str]:
-        done = subprocess.run([sys.executable, "-c", KEEPING], capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
-
-    hits, misses, total = fit_there()
-    assert int(hits) == 0
-    assert int(misses) >= 2  # what begins, and the steps
-    assert fit_there() == [misses, "0", total]
-    assert (tmp_path / "xla").stat().st_mode & 0o777 == 0o700
-
-
-@pytest.fixture
-def no_cache_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """JAX as a user has it who set no cache for programs."""
-    before = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
-    monkeypatch.setenv("LADDERNET_CACHE", str(tmp_path / "cache"))
-    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
-    yield tmp_path / "cache"
-    jax.config.update("jax_compilation_cache_dir", before)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-
-
-def cache_of_jax() -> Any:
-    return jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
-
-
-def test_blocks_that_keep_programs_may_overlap(no_cache_set: Path) -> None:
-    one, other = compiled_programs_kept(), compiled_programs_kept()
-    one.__enter__()
-    ours = cache_of_jax()
-    assert Path(ours).parent == no_cache_set / "xla"
-    other.__enter__()
-    one.__exit__(None, None, None)
-    assert cache_of_jax() == ours
-    other.__exit__(None, None, None)
-    assert cache_of_jax() is None
-
-
-def test_a_cache_that_the_user_chose_stays(no_cache_set: Path, tmp_path: Path) -> None:
-    theirs = str(tmp_path / "theirs")
-    with compiled_programs_kept():  # chosen while a fit is under way, in another thread
-        jax.config.update("jax_compilation_cache_dir", theirs)  # type: ignore[no-untyped-call]
-    assert cache_of_jax() == theirs
-    with compiled_programs_kept():
-        assert cache_of_jax() == theirs
-    programs.keep_compiled_programs()
-    assert cache_of_jax() == theirs
-
-
-def test_no_programs_are_kept_where_the_user_forbade_it_or_nothing_can_be_written(no_cache_set: Path) -> None:
-    jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
-    try:
-        with compiled_programs_kept():
-            assert cache_of_jax() is None
-    finally:
-        jax.config.update("jax_enable_compilation_cache", True)  # type: ignore[no-untyped-call]
-    no_cache_set.write_text("not a folder")
-    with compiled_programs_kept():
-        assert cache_of_jax() is None
