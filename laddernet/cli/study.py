@@ -21,12 +21,13 @@ from laddernet.machine import cores
 from laddernet.network.models import find
 from laddernet.report.status import Status, duration, estimate
 from laddernet.report.study import write_report
+from laddernet.study.addresses import has_no_password, without_passwords
 from laddernet.study.driver import drive
 from laddernet.study.exchange import export_runs, read_runs
 from laddernet.study.executors import Executor, LocalExecutor
 from laddernet.study.plan import PRESETS, Preset, extend_plan, keep_plan, plan, preset, read_plan
 from laddernet.study.ray_executor import RayExecutor
-from laddernet.study.store import Store, has_no_password, without_passwords
+from laddernet.study.store import Store
 from laddernet.text import say, show
 from laddernet.training.config import Config
 from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, precision_notice, recipe_named

@@ -20,8 +20,9 @@ from laddernet.files import write_atomic, writing
 from laddernet.network.models import MODELS, find
 from laddernet.report.tune import details, summary, write_tuned
 from laddernet.report.tune_page import page
+from laddernet.study.addresses import without_passwords
 from laddernet.study.driver import drive
-from laddernet.study.store import Store, without_passwords
+from laddernet.study.store import Store
 from laddernet.text import say, show, visible
 from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, precision_notice
 from laddernet.tune.outcome import outcomes

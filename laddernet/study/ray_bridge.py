@@ -23,9 +23,10 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from laddernet.errors import InputError
+from laddernet.study.addresses import shown_all
 from laddernet.study.ray_executor import reach
 from laddernet.study.ray_worker import RayWorker, version
-from laddernet.study.storage import Mirror, Storage, shown_all
+from laddernet.study.storage import Mirror, Storage
 from laddernet.study.worker import Event
 
 _STARTS = 5  # of workers in a row that a node may fail before it is left alone

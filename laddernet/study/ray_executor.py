@@ -14,8 +14,9 @@ from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import writing
+from laddernet.study.addresses import shown
 from laddernet.study.executors import Child, Event, Task, received
-from laddernet.study.storage import Storage, shown
+from laddernet.study.storage import Storage
 
 _PATIENCE = 60.0  # seconds, for Python and Ray to be loaded and the cluster to answer
 # Ray tries once a second until it believes that a token is wrong.

@@ -15,7 +15,8 @@ from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import locked
-from laddernet.study.storage import Mirror, Storage, shown, shown_all
+from laddernet.study.addresses import shown, shown_all
+from laddernet.study.storage import Mirror, Storage
 from laddernet.study.worker import Event, perform
 from laddernet.training.config import REVISION
 from laddernet.training.programs import keep_compiled_programs

@@ -6,7 +6,6 @@ the record that vouches for them, the result last.
 """
 
 import os
-import re
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -15,6 +14,7 @@ from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.study.addresses import shown, shown_all
 
 _MARK = ".laddernet-storage"  # by what it holds, a machine knows that it sees the same storage as another
 _TRIES = 5
@@ -155,48 +155,6 @@ class Mirror:
         for name in sorted(self._same.keys() - here.keys(), key=_order, reverse=True):
             self._storage.remove(f"{self._name}/{name}")
             del self._same[name]
-
-
-# Parameters of an address that hold no secret; of all others, not even the name is shown.
-_HARMLESS = re.compile(
-    r"(application_name|connect_timeout|dbname|host|options|port|sslcert|sslkey|sslmode|sslrootcert|user)=[^;]*"
-)
-_HOST = r"(\[[^]/]*\]|[^]:/?#,[]*)(:\d*)?"
-_HOSTS = re.compile(rf"{_HOST}(,{_HOST})*(?=[/?#]|$)")
-
-
-def shown(text: str) -> str:
-    """An address, or an argument with one, as it may be shown and kept: without passwords, keys and tokens.
-
-    A password may have any character in it, also those that have a meaning in an address: in doubt, more is left out.
-
-    >>> shown("sftp://me:se/cret@host/studies"), shown("s3://bucket/studies"), shown("/shared")
-    ('sftp://…@host/studies', 's3://bucket/studies', '/shared')
-    >>> shown("--store=postgresql://me@host:5432/db?sslmode=require&sslpassword=secret")
-    '--store=postgresql://me@host:5432/db?sslmode=require&…'
-    """
-    scheme, mark, rest = text.partition("://")
-    if not mark:
-        return text
-    user, at, place = rest.rpartition("@")
-    if ":" in user:
-        if set(user) & set("?#"):  # the @ is of the password or of the query: there is no telling
-            return f"{scheme}{mark}…"
-        user = "…"
-    elif set(user) & set("/?#"):  # the @ is of the path or the query
-        user, at, place = "", "", rest
-    if not _HOSTS.match(place):
-        return f"{scheme}{mark}…"
-    place, query, parameters = re.fullmatch(r"([^?#]*)([?#]?)(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
-    kept = [part for part in parameters.split("&") if query == "?" and _HARMLESS.fullmatch(part)]
-    if len(kept) < len(parameters.split("&")) and parameters:
-        kept.append("…")
-    return f"{scheme}{mark}{user}{at}{place}{query}{'&'.join(kept)}"
-
-
-def shown_all(text: str) -> str:
-    """A message in which there may be addresses, on one line."""
-    return " ".join(map(shown, text.split()))
 
 
 def _order(name: str) -> tuple[int, str]:

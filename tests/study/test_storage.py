@@ -14,8 +14,9 @@ from support import contents, tiny_config, tiny_data
 
 from laddernet.data import TrainingData
 from laddernet.errors import InputError
+from laddernet.study.addresses import shown
 from laddernet.study.ray_worker import RayWorker, version
-from laddernet.study.storage import Mirror, Storage, shown
+from laddernet.study.storage import Mirror, Storage
 from laddernet.training import checkpoint
 from laddernet.training.config import Config
 from laddernet.training.run import run
