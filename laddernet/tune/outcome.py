@@ -151,10 +151,8 @@ class Outcome:
 
 def outcomes(storage: optuna.storages.BaseStorage) -> list[Outcome]:
     """All searches in a database, in the order in which they were begun."""
-    held = sorted(
-        optuna.get_all_study_summaries(storage, include_best_trial=False), key=lambda summary: summary._study_id
-    )
-    studies = [optuna.load_study(study_name=summary.study_name, storage=storage) for summary in held]
+    names = sorted(optuna.get_all_study_names(storage), key=storage.get_study_id_from_name)
+    studies = [optuna.load_study(study_name=name, storage=storage) for name in names]
     return [_outcome(study) for study in studies if ATTRIBUTE in study.user_attrs]
 
 

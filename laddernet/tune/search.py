@@ -96,6 +96,7 @@ class Search:
         drawn = min(self.labels, n_rows - validation) if self.labels == n_rows else self.labels
         self._rows = rows
         self._store = store
+        self._storage = storage
         self._space = space
         self._draws = draws
         self._on_end = on_end
@@ -136,6 +137,7 @@ class Search:
                 sampler=_ByNumber(partial(_sampler, sampler, space, seed)),
                 pruner=MedianPruner(n_startup_trials=4) if prune else NopPruner(),
             )
+            self._study_id = storage.get_study_id_from_name(self.plan.name)
             if not self.study.trials:
                 # First the values that are used without a search, so that nothing worse is chosen.
                 rate = recipe_named(recipe).learning_rate
@@ -182,13 +184,17 @@ class Search:
     def _begun(self) -> list[FrozenTrial]:
         return [trial for trial in self.study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
 
+    def _resumed(self, number: int) -> Trial:
+        """Return a trial that this or another process has begun, as an object that can be changed."""
+        return Trial(self.study, self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number))
+
     def _complete(self, trial: FrozenTrial) -> FrozenTrial:
         """Draw what a process that was killed while it asked has not drawn."""
         distributions = self._space.distributions()
         if set(trial.params) == set(distributions):
             return trial
         with self._store.alone():  # not while another process is asking
-            asked = Trial(self.study, trial._trial_id)
+            asked = self._resumed(trial.number)
             for name, d in distributions.items():
                 asked.suggest_float(name, d.low, d.high, log=d.log)
         return self.study.get_trials()[trial.number]
@@ -214,7 +220,7 @@ class Search:
 
         def end(state: TrialState, reason: str | None = None) -> None:
             with self._store.alone():  # two processes that see the last draw end may both come here
-                asked = Trial(self.study, trial._trial_id)
+                asked = self._resumed(trial.number)
                 asked.set_user_attr("settings", settings)
                 asked.set_user_attr("errors", errors)
                 if reason is not None:
@@ -235,7 +241,7 @@ class Search:
             is_next_begun = number == len(draws) or names[number] in runs
             if number in trial.intermediate_values and is_next_begun:
                 continue
-            asked = Trial(self.study, trial._trial_id)
+            asked = self._resumed(trial.number)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it may have been reported before, by a process that was killed then
                 asked.report(float(np.mean(errors)), number)

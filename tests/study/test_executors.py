@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from laddernet.study import ray_bridge
-from laddernet.study.executors import Child, LocalExecutor, Task, environment
+from laddernet.study.executors import LocalExecutor, Task, environment
+from laddernet.study.processes import Child
 from laddernet.study.ray_executor import RayExecutor
 from laddernet.study.store import Store
 
@@ -36,7 +37,7 @@ def test_a_worker_that_is_stopped_is_gone_even_if_it_was_suspended_and_says_noth
     assert executor.events(PATIENCE) == [(0, {"event": "begun"})]
     worker = executor._workers[0]
     os.kill(worker.process.pid, signal.SIGSTOP)
-    executor._heard.put((worker, DONE))  # as if it had come just before
+    executor._lines.put((worker, DONE))  # as if it had come just before
     executor.stop(0)
     assert worker.process.returncode == -signal.SIGKILL
     assert executor.events(0.01) == []
@@ -166,7 +167,7 @@ def test_a_stopped_task_of_a_cluster_says_nothing_more(tmp_path: Path, monkeypat
     assert stop == {"slot": 0, "stop": True}
     assert first["task"] == second["task"]
     for line in (first, second):
-        executor._heard.put((bridge, {"slot": 0, "number": line["number"], "event": DONE}))  # type: ignore[arg-type]
+        executor._lines.put((bridge, {"slot": 0, "number": line["number"], "event": DONE}))  # type: ignore[arg-type]
     assert executor.events(0.01) == [(0, DONE)]
 
 
@@ -176,10 +177,10 @@ def test_the_bridge_ends_the_worker_of_a_stopped_task_or_forgets_one_that_waits(
     killed: list[str] = []
     monkeypatch.setattr(ray_bridge.ray, "kill", killed.append)
     pool = ray_bridge.Pool(ray_bridge.Options("", 1, 0, None, str(tmp_path), "", str(tmp_path)), lambda line: None)
-    pool._members = [
-        ray_bridge.Member("node", "training", None, slot=0, events=object()),
-        ray_bridge.Member("node", "done with slot 1", None, slot=1),
-        ray_bridge.Member("node", "other", None, slot=2, events=object()),
+    pool._workers = [
+        ray_bridge.Worker("node", "training", None, slot=0, events=object()),
+        ray_bridge.Worker("node", "done with slot 1", None, slot=1),
+        ray_bridge.Worker("node", "other", None, slot=2, events=object()),
     ]
     pool.waiting = {1: {}, 3: {}}
     pool.stop(0)

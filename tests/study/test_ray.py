@@ -50,7 +50,7 @@ def test_without_the_token_one_hears_what_to_do(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sentence = f"The Ray cluster at {cluster.address} wants its token, not what is here; set RAY_AUTH_MODE=token and"
+    sentence = f"The Ray cluster at {cluster.address} refused the token of this machine; set RAY_AUTH_MODE=token, and"
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "absent"))
     is_refused(laddernet(*STUDY, *on_ray, cwd=tmp_path), sentence, tmp_path)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
@@ -66,11 +66,11 @@ def test_what_is_under_way_on_a_node_that_turns_out_unfit_goes_on(
     monkeypatch.setattr(ray_bridge.ray, "nodes", lambda: nodes)
     monkeypatch.setattr(ray_bridge.ray, "kill", killed.append)
     pool = ray_bridge.Pool(ray_bridge.Options("", 1, 0, None, str(tmp_path), "", str(tmp_path)), told.append)
-    training = ray_bridge.Member("bad", "training", greeting=None, slot=0, events=object())
-    pool._members = [training, ray_bridge.Member("bad", "idle", None), ray_bridge.Member("good", "other", None)]
+    training = ray_bridge.Worker("bad", "training", check=None, slot=0, events=object())
+    pool._workers = [training, ray_bridge.Worker("bad", "idle", None), ray_bridge.Worker("good", "other", None)]
     pool._exclude("bad", "cannot reach the storage")
     assert killed == ["idle"]
-    assert pool._members[0] is training
+    assert pool._workers[0] is training
     assert told == [
         {"slots": 2},
         {"notice": "Node bad cannot reach the storage. The study goes on without it."},
@@ -166,9 +166,12 @@ def test_a_search_on_the_cluster_finds_what_one_on_this_machine_finds(
         (("--executor", "slurm"), "There is no executor 'slurm'; give local or ray."),
         (("--gpus-per-run", "0.5"), "--gpus-per-run is for Ray; give --executor ray with it."),
         (("--storage", "/shared"), "--storage is for Ray; give --executor ray with it."),
-        (("--executor", "ray", "--gpus-per-run", "1.5"), "--gpus-per-run is 1.5; it must be 0, a share below 1, or a"),
+        (
+            ("--executor", "ray", "--gpus-per-run", "1.5"),
+            "--gpus-per-run must be 0, a share below 1, or a whole number",
+        ),
         (("--executor", "ray", "--address", "ray://host:10001"), "write it as host:port, on a machine that is a node"),
-        (("--executor", "ray", "--cpus-per-run", "0"), "--cpus-per-run is 0; it must be 1 or more."),
+        (("--executor", "ray", "--cpus-per-run", "0"), "--cpus-per-run must be 1 or more, got 0."),
         (("--executor", "ray", "--storage", "nosuch://x"), "Cannot use the storage nosuch://x (Protocol not known"),
     ],
 )

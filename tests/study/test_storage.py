@@ -1,6 +1,5 @@
 """Storages and mirrors: on a folder, and on fsspec's simulated object store in memory."""
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -295,17 +294,3 @@ def test_an_error_does_not_show_the_address_of_its_storage(monkeypatch: pytest.M
         storage.identity()
     assert "heim" not in str(error.value)
     assert "(403 for memory://…@host/x?… or https://h/x?…); " in str(error.value)
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no such call")
-def test_workers_of_one_machine_take_different_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from laddernet.study.ray_worker import pin
-
-    mine: list[list[int]] = []
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {100_000, 100_001, 100_002, 100_003})
-    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: mine.append(list(cores)))
-    first, second = pin(2), pin(2)
-    third = pin(1)  # none is left: it shares one, for it must not have more
-    assert mine == [[100_000, 100_001], [100_002, 100_003], [100_000]]
-    for lock in (*first, *second, *third):
-        lock.close()
