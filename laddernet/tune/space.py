@@ -8,12 +8,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from optuna.distributions import FloatDistribution
 
 from laddernet.errors import InputError
 from laddernet.files import from_toml, read_small
 from laddernet.network.models import Model, find
-from laddernet.training.tuned import Settings, toml_key, toml_value
+from laddernet.training.tuned import Settings
 
 Values = dict[str, float]  # of each hyperparameter, in its own units
 _LAMBDAS = ("lambda_0", "lambda_1", "lambda_2")
@@ -160,11 +161,9 @@ class Spaces:
         return Space(ranges, {name: value for name, value in found.items() if isinstance(value, float)})
 
     def to_toml(self, model: str) -> str:
-        """The space as a file that can be changed and given to --space."""
-        lines = [f"[{toml_key(model)}]"]
-        for name, value in self._all(model).items():
-            lines.append(f"{name} = {toml_value(asdict(value) if isinstance(value, Range) else value)}")
-        return "\n".join(lines) + "\n"
+        """Return the space as a file that can be changed and given to --space."""
+        found = {name: _fields(v) if isinstance(v, Range) else v for name, v in self._all(model).items()}
+        return tomli_w.dumps({model: found})
 
     def _all(self, model: str) -> dict[str, Range | float]:
         has = parameters(find(model))
@@ -177,6 +176,10 @@ class Spaces:
                     elif table == model:
                         raise InputError(f"[{model}] in {file} has {name}, which {model} has not; remove it.")
         return {name: found[name] for name in has if name in found}
+
+
+def _fields(r: Range) -> dict[str, Any]:
+    return {name: value for name, value in asdict(r).items() if value != ()}  # an empty grid is not valid in a file
 
 
 def _tables(text: str, file: str) -> Tables:
