@@ -1,4 +1,4 @@
-"""The commands of the paper's models: parse, call, print."""
+"""The commands ``laddernet models``, ``laddernet data`` and ``laddernet train``."""
 
 import json
 import shlex
@@ -13,30 +13,41 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from laddernet import checks
-from laddernet.cli.options import stoppable, whole_number, whole_numbers
+from laddernet.cli import runs
+from laddernet.cli.options import stoppable
 from laddernet.data import fetch, known, load, training_data
 from laddernet.errors import InputError
-from laddernet.network.ladder import paper_parameters
-from laddernet.network.models import MODELS
-from laddernet.progress import progress_shown
 from laddernet.text import say, show, visible
-from laddernet.training.loop import on_device, steps_per_epoch
-from laddernet.training.programs import keep_compiled_programs
-from laddernet.training.run import default_folder, run
-from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, configure, precision_notice
-from laddernet.training.tuned import choice
 
 out = Console()
 err = Console(stderr=True)
+
+# Of each model in the paper's network. To count them takes a second (`laddernet.network.ladder.paper_parameters`).
+_PARAMETERS = {
+    **dict.fromkeys(("baseline", "baseline-noise"), 1_541_020),
+    **dict.fromkeys(("vanilla", "first-noise", "first-recons", "first-noise-recons"), 3_104_916),
+    **dict.fromkeys(("rand-init", "rev-init"), 3_104_916),
+    "no-lateral": 3_092_740,
+    "no-sig": 3_089_696,
+    "no-mult": 3_098_828,
+    "linear": 3_086_652,
+    "gaussian": 3_107_960,
+    "gated-gauss": 3_098_828,
+    "mlp-4": 3_129_268,
+    "mlp-2-2": 3_123_180,
+    "mlp-2-2-2": 3_141_444,
+    "amlp-4": 3_141_444,
+    "amlp-2-2": 3_129_268,
+    "amlp-2-2-2": 3_147_532,
+}
 
 
 def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
 ) -> None:
     """List the twenty models, as the paper's tree."""
+    from laddernet.network.models import MODELS
 
-    counts = {model.id: paper_parameters(model) for model in MODELS.values()}
     if as_json:
         rows = [
             {
@@ -46,7 +57,7 @@ def models(
                 "description": model.description,
                 "noise": model.noise,
                 "reconstruction": model.reconstruction,
-                "parameters": counts[model.id],
+                "parameters": _PARAMETERS[model.id],
             }
             for model in MODELS.values()
         ]
@@ -54,22 +65,21 @@ def models(
         return
     tree = Tree("Models, each with its number of parameters in the paper's network", guide_style="dim")
     branches: dict[tuple[str, ...], Tree] = {(): tree}
-    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # a family's head first
+    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # heads of families first
         for depth in range(1, len(model.family) + 1):
             family = model.family[:depth]
             if family not in branches:
                 branches[family] = branches[family[:-1]].add(Text(family[-1], "dim"))
-        count = f"{counts[model.id]:,}"
+        count = f"{_PARAMETERS[model.id]:,}"
         branches[model.family].add(Text.assemble((model.id, "bold"), f"  {model.description}  ", (count, "dim")))
     out.print(tree, highlight=False)
 
 
 def data(
-    name: Annotated[str | None, typer.Argument(help="The data set to fetch; without it, all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Data set to fetch; without it, all are listed.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List the known data sets and where they are kept, or fetch one."""
-
     if name is not None:
         folder = fetch(name)
         show(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
@@ -92,55 +102,61 @@ def data(
 
 
 def train(
-    data_name: Annotated[str, typer.Option("--data", help="Data set: digits or mnist.")] = "digits",
-    labels: Annotated[str, typer.Option(help="How many training rows are labelled, or 'all'.")] = "100",
-    model: Annotated[
-        str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")
-    ] = "vanilla",
-    seed: Annotated[int, typer.Option(help="Fixes initial values, noise, order and which rows are labelled.")] = 0,
-    recipe: Annotated[str, typer.Option(help=RECIPE)] = "paper",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows. [default: recipe's]")] = None,
+    data_name: runs.DataName = "digits",
+    labels: runs.Labels = "100",
+    model: Annotated[str, typer.Option(help="Model id, or file.py:Class for a combinator of your own.")] = "vanilla",
+    seed: Annotated[int, typer.Option(help="Seed of initial values, noise, batches and the choice of labels.")] = 0,
+    recipe: runs.Recipe = "paper",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows. [default: the recipe's]")] = None,
     decay_epochs: Annotated[
-        int | None, typer.Option(help="Last epochs, with the learning rate falling to 0. [default: recipe's]")
+        int | None, typer.Option(help="Last epochs, in which the learning rate falls to 0. [default: the recipe's]")
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Noise std: one value, 'input,hidden', or one a layer. [default: tuned]")
+        str | None,
+        typer.Option(help="Standard deviation of the noise: one, 'input,hidden', or one per layer. [default: tuned]"),
     ] = None,
     recon_weights: Annotated[
-        str | None, typer.Option(help="λ: one value, 'λ0,λ1,λ≥2', or one a layer. [default: tuned]")
+        str | None,
+        typer.Option(help="Reconstruction weights λ: one, 'λ0,λ1,λ≥2', or one per layer. [default: tuned]"),
     ] = None,
     eta: Annotated[
-        float | None, typer.Option(help="Std of the initial weights of MLP and AMLP combinators. [default: tuned]")
+        float | None,
+        typer.Option(help="Standard deviation η of the initial weights of MLP and AMLP. [default: tuned]"),
     ] = None,
-    hidden: Annotated[
-        str | None, typer.Option(help="Hidden sizes, as in 1000,500,250. [default: the paper's for mnist]")
-    ] = None,
+    hidden: runs.Hidden = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Adam's learning rate. [default: tuned, or the recipe's]")
     ] = None,
-    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
-    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
+    tuned: runs.Tuned = None,
+    batch_size: runs.BatchSize = None,
+    labelled_batch_size: runs.LabelledBatchSize = None,
     weight_decay: Annotated[
-        float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
+        float | None, typer.Option(help="AdamW's weight decay, for the weight matrices. [default: the recipe's]")
     ] = None,
-    copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
-    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
+    copies: runs.Copies = None,
+    precision: runs.Precision = "float32",
     validation: Annotated[
         int | None,
         typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
     ] = None,
     out_folder: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder. [default: a name of its own in runs/]")
+        Path | None, typer.Option("--out", help="The run's folder. [default: a new name in runs/]")
     ] = None,
-    evaluate_every: Annotated[int, typer.Option(min=1, help="Epochs from one evaluation to the next.")] = 1,
+    evaluate_every: Annotated[int, typer.Option(min=1, help="Epochs between evaluations.")] = 1,
     track_test: Annotated[
-        bool, typer.Option("--track-test", help="Record the test error by epoch too; it decides nothing.")
+        bool, typer.Option("--track-test", help="Record the test error at each evaluation; it affects nothing.")
     ] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
+    checkpoint_every: runs.CheckpointEvery = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train one model; the same command again resumes it."""
+    from laddernet import checks
+    from laddernet.progress import progress_shown
+    from laddernet.training.loop import on_device, steps_per_epoch
+    from laddernet.training.programs import keep_compiled_programs
+    from laddernet.training.run import default_folder, run
+    from laddernet.training.settings import configure, precision_notice
+    from laddernet.training.tuned import choice
 
     checks.number("--checkpoint-every", checkpoint_every)
     keep_compiled_programs()
@@ -148,9 +164,9 @@ def train(
     dataset = load(data_name)
     config = configure(
         dataset,
-        labels="all" if labels == "all" else whole_number("labels", labels),
+        labels=runs.label_count(labels),
         model=model,
-        hidden=None if hidden is None else whole_numbers("hidden", hidden),
+        hidden=runs.layer_sizes(hidden),
         noise=_numbers("noise", noise),
         recon_weights=_numbers("recon-weights", recon_weights),
         eta=eta,
@@ -198,4 +214,4 @@ def _numbers(name: str, text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--{name} is {text!r}; give numbers with commas between, as in 0.3,0.2.") from None
+        raise InputError(f"--{name} must be numbers separated by commas, as in 0.3,0.2, got {text!r}.") from None

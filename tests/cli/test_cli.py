@@ -17,9 +17,14 @@ from rich.console import Console
 from support import OPTIONS, PATIENCE, Finished, call_main, digits, laddernet, tiny_config
 
 from laddernet.cli.options import stoppable
+from laddernet.cli.train import _PARAMETERS
 from laddernet.data import load
+from laddernet.network.ladder import paper_parameters
 from laddernet.network.models import MODELS
+from laddernet.study.plan import PRESETS
 from laddernet.training.run import default_folder
+from laddernet.training.settings import RECIPES
+from laddernet.tune.search import SAMPLERS
 
 WIDE = {**os.environ, "COLUMNS": "300"}
 
@@ -64,6 +69,10 @@ def test_models_as_json_are_twenty_objects_with_the_parameters_of_the_papers_net
     assert models["vanilla"]["parameters"] == baseline + weights + 9 * (784 + above_input)
     per_unit = (3 * 2 + 2) + (2 * 2 + 2) + (2 * 2 + 2) + (2 + 1)
     assert models["amlp-2-2-2"]["parameters"] == baseline + weights + per_unit * (784 + above_input)
+
+
+def test_the_numbers_of_parameters_that_models_lists_are_those_of_the_networks() -> None:
+    assert {model.id: paper_parameters(model) for model in MODELS.values()} == _PARAMETERS
 
 
 @pytest.fixture
@@ -129,9 +138,33 @@ finally:
         assert described[1] in shown
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["train", "study", "report", "tune", "models", "data"])
+def test_help_of_the_papers_commands_loads_nothing_that_takes_long(command: str) -> None:
+    program = """
+import sys
+from laddernet.cli.main import main
+try:
+    main()
+finally:
+    assert not {"jax", "sklearn", "pandas", "optuna", "sqlalchemy", "scipy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program, command, "--help"], capture_output=True, check=True)
+
+
+def test_help_names_the_recipes_presets_and_samplers_that_there_are(tmp_path: Path) -> None:
+    for command, names in (
+        ("train", [f"'{name}' ({recipe.epochs} epochs" for name, recipe in RECIPES.items()]),
+        ("study", [f"A preset ({', '.join(PRESETS)})"]),
+        ("tune", [f"{', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}."]),
+    ):
+        shown = re.sub(r"[\s│]+", " ", laddernet(command, "--help", cwd=tmp_path).out)
+        assert [name for name in names if name not in shown] == []
+
+
 def test_help_shows_the_defaults_that_are_said_in_words(tmp_path: Path) -> None:
     shown = re.sub(r"[\s│]+", " ", laddernet("train", "--help", cwd=tmp_path).out)
-    assert shown.count("[default: recipe's]") >= 3
+    assert shown.count("[default: the recipe's]") >= 3
     assert "[default: the paper's for mnist]" in shown
 
 
@@ -230,7 +263,7 @@ BAD = {
     "--model absent.py:Mix": "Cannot take the combinator 'absent.py:Mix' (",
     "--data mnits": "There is no data set 'mnits'; perhaps mnist was meant; the known ones are digits and mnist.",
     "--data cifar10": "There is no data set 'cifar10'; the known ones are digits and mnist.",
-    "--labels 1438": "1438 labels are more than the 1437 training rows; ask for no more.",
+    "--labels 1438": "1438 labels are more than the 1437 training rows; ask for at most 1437.",
     "--labels 5": "5 labels are too few for 10 classes; give each at least one.",
     "--labels some": "--labels has 'some' where a whole number should be.",
     "--labels 1.5": "--labels has '1.5' where a whole number should be.",
@@ -238,11 +271,11 @@ BAD = {
     "--recon-weights 1,2": "recon_weights has 2 values; give 1, 3 or 5 (layers 0 to 4).",
     "--recon-weights -1": "recon_weights must be finite numbers of 0 or more, got [-1.0].",
     "--recon-weights 1,nan,1": "recon_weights must be finite numbers of 0 or more, got [1.0, nan, 1.0].",
-    "--recon-weights a": "--recon-weights is 'a'; give numbers with commas between, as in 0.3,0.2.",
+    "--recon-weights a": "--recon-weights must be numbers separated by commas, as in 0.3,0.2, got 'a'.",
     "--noise 0.1,0.2,0.3": "noise has 3 values; give 1, 2 or 5 (layers 0 to 4).",
     "--noise -0.1": "noise must be finite numbers of 0 or more, got [-0.1].",
     "--noise inf": "noise must be finite numbers of 0 or more, got [inf].",
-    "--noise 0.3,": "--noise is '0.3,'; give numbers with commas between",
+    "--noise 0.3,": "--noise must be numbers separated by commas, as in 0.3,0.2, got '0.3,'.",
     "--hidden 0": "hidden must be one or more positive integers, got (0,).",
     "--hidden 10,-5": "hidden must be one or more positive integers, got (10, -5).",
     "--hidden ''": "--hidden has '' where a whole number should be.",

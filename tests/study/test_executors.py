@@ -104,15 +104,15 @@ PROGRAM = """
 import sys
 assert sys.modules["fcntl"] is None
 from laddernet.cli.main import main
-import laddernet.cli.study
+import laddernet.study.driver
 from jax._src import xla_bridge
 
-drive = laddernet.cli.study.drive
+drive = laddernet.study.driver.drive
 def checked(*arguments, **options):
     assert not xla_bridge.backends_are_initialized()  # or a GPU's memory would be this process's
     drive(*arguments, **options)
 
-laddernet.cli.study.drive = checked
+laddernet.study.driver.drive = checked
 main()
 """
 

@@ -72,7 +72,7 @@ class InThisProcess:
 
 def tune(*arguments: str | Path, cwd: Path, work: Callable[[dict[str, Any]], Event] | None = None) -> Finished:
     """`laddernet tune` without processes of its own."""
-    with patch("laddernet.cli.tune.choose_executor", lambda *args, **kwargs: InThisProcess(work)):
+    with patch("laddernet.cli.runs.choose_executor", lambda *args, **kwargs: InThisProcess(work)):
         return laddernet("tune", *arguments, cwd=cwd)
 
 
@@ -180,8 +180,7 @@ def test_no_test_row_can_be_reached(searched: tuple[Path, int, str], tmp_path: P
 
     with (
         patch("laddernet.data.load", lambda name: sealed),
-        patch("laddernet.cli.tune.load", lambda name: sealed),
-        patch("laddernet.cli.tune.Search", seen),
+        patch("laddernet.tune.search.Search", seen),
     ):
         done = tune("vanilla", *TINY, "--trials", "2", "--draws", "2", "--also", "learning_rate", cwd=tmp_path)
     worker._training_rows.cache_clear()
@@ -655,7 +654,7 @@ def test_a_bad_space_is_one_sentence(tmp_path: Path, text: str, sentence: str) -
         (("vanilla", "--jobs", "0"), "--jobs must be an integer from 1 to 10000, got 0."),
         (("vanilla", "--executor", "moon"), "There is no executor 'moon'"),
         (("vanilla", "--validation", "0"), "validation must be an integer of 1 or more, got 0."),
-        (("vanilla", "--labels", "10,20"), "a search is for one number of labels"),
+        (("vanilla", "--labels", "10,20"), "--labels has '10,20' where a whole number should be"),
         (("vanilla", "--labels", "x"), "--labels has 'x'"),
         (("vanilla", "--seed", "-1"), "seed must be an integer from 0 to 4294967295, got -1."),
         (("vanilla", "--also", "luck"), "--also has 'luck'"),
