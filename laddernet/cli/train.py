@@ -22,32 +22,15 @@ from laddernet.text import say, show, visible
 out = Console()
 err = Console(stderr=True)
 
-# Of each model in the paper's network. To count them takes a second (`laddernet.network.ladder.paper_parameters`).
-_PARAMETERS = {
-    **dict.fromkeys(("baseline", "baseline-noise"), 1_541_020),
-    **dict.fromkeys(("vanilla", "first-noise", "first-recons", "first-noise-recons"), 3_104_916),
-    **dict.fromkeys(("rand-init", "rev-init"), 3_104_916),
-    "no-lateral": 3_092_740,
-    "no-sig": 3_089_696,
-    "no-mult": 3_098_828,
-    "linear": 3_086_652,
-    "gaussian": 3_107_960,
-    "gated-gauss": 3_098_828,
-    "mlp-4": 3_129_268,
-    "mlp-2-2": 3_123_180,
-    "mlp-2-2-2": 3_141_444,
-    "amlp-4": 3_141_444,
-    "amlp-2-2": 3_129_268,
-    "amlp-2-2-2": 3_147_532,
-}
-
 
 def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
 ) -> None:
     """List the twenty models, as the paper's tree."""
+    from laddernet.network.ladder import paper_parameters
     from laddernet.network.models import MODELS
 
+    counts = {model.id: paper_parameters(model) for model in MODELS.values()}
     if as_json:
         rows = [
             {
@@ -57,7 +40,7 @@ def models(
                 "description": model.description,
                 "noise": model.noise,
                 "reconstruction": model.reconstruction,
-                "parameters": _PARAMETERS[model.id],
+                "parameters": counts[model.id],
             }
             for model in MODELS.values()
         ]
@@ -65,18 +48,18 @@ def models(
         return
     tree = Tree("Models, each with its number of parameters in the paper's network", guide_style="dim")
     branches: dict[tuple[str, ...], Tree] = {(): tree}
-    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # heads of families first
+    for model in sorted(MODELS.values(), key=lambda model: len(model.family) != 1):  # a family's head first
         for depth in range(1, len(model.family) + 1):
             family = model.family[:depth]
             if family not in branches:
                 branches[family] = branches[family[:-1]].add(Text(family[-1], "dim"))
-        count = f"{_PARAMETERS[model.id]:,}"
+        count = f"{counts[model.id]:,}"
         branches[model.family].add(Text.assemble((model.id, "bold"), f"  {model.description}  ", (count, "dim")))
     out.print(tree, highlight=False)
 
 
 def data(
-    name: Annotated[str | None, typer.Argument(help="Data set to fetch; without it, all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The data set to fetch; without it, all are listed.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List the known data sets and where they are kept, or fetch one."""

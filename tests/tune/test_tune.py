@@ -379,7 +379,9 @@ def test_a_search_whose_draws_are_lost_ends_and_goes_on_with_the_same_trial(tmp_
     arguments = ("linear", *TINY, "--trials", "2", "--draws", "1", "--sampler", "random")
     lost = {"event": "lost", "error": "MemoryError: no memory."}
     ended = tune(*arguments, cwd=tmp_path, work=lambda task: lost)
-    sentence = "laddernet: A draw was lost 10 times, the last time for this reason: MemoryError: no memory; mend that"
+    sentence = (
+        "laddernet: A draw was lost 10 times, the last time for this reason: MemoryError: no memory; correct that"
+    )
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert ended.err.startswith(sentence)
     assert tune(*arguments, cwd=tmp_path, work=made_up).code == 0
@@ -628,14 +630,14 @@ def test_the_space_that_is_shown_can_be_given_back(tmp_path: Path) -> None:
         ("noise = 1", "outside of a table"),
         ("[vanila]\n", "did you mean 'vanilla'"),
         ("[vanilla]\nnois = 1", "has 'nois' in [vanilla]; give some of noise,"),
-        ("[vanilla]\neta = 1", "has eta, which vanilla has not; remove it."),
+        ("[vanilla]\neta = 1", "has eta, which vanilla does not have; remove it."),
         ("[vanilla]\nnoise = 'much'", "write a number, or some of"),
         ("[vanilla]\nnoise = { low = 0.1, high = nan }", "write a number, or some of"),
         ("[vanilla]\nnoise = { high = 0.01 }", "ranges from 0.05 to 0.01; low must be"),
-        ("[vanilla]\nnoise = { log = true, low = 0 }", "begins at 0; begin above it."),
+        ("[vanilla]\nnoise = { log = true, low = 0 }", "begins at 0; low must be above 0."),
         ("[vanilla]\nnoise = { zero = true }", "has zero without log"),
-        ("[vanilla]\nnoise = { grid = [2] }", "has a grid that leaves its range"),
-        ("[vanilla]\nnoise = -1", "is -1; it must not be so small."),
+        ("[vanilla]\nnoise = { grid = [2] }", "has a grid outside its range; keep it within 0.05 and 1."),
+        ("[vanilla]\nnoise = -1", "must be a number of 0 or more, got -1."),
     ],
 )
 def test_a_bad_space_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
