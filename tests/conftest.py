@@ -67,3 +67,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"
     folder = tmp_path_factory.mktemp("finished")
     done = laddernet("train", *OPTIONS, "--out", "run", "--json", "--checkpoint-every", "0", cwd=folder)
     return folder / "run", done
+
+
+@pytest.fixture
+def computed(tmp_path: Path) -> Path:
+    """The folder of a study of four runs that are finished and in the table."""
+    from studies import computed_study
+
+    return computed_study(tmp_path)

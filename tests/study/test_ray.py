@@ -12,7 +12,6 @@ import pytest
 from ray_cluster import Cluster, cluster  # noqa: F401  (a fixture)
 from support import PATIENCE, Finished, contents, laddernet, wait_for
 
-from laddernet.study import ray_bridge
 from laddernet.study.store import Store
 from laddernet.tune.outcome import outcomes
 from laddernet.tune.search import open_storage
@@ -20,6 +19,7 @@ from laddernet.tune.search import open_storage
 pytestmark = pytest.mark.process
 
 SETTINGS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "24", "--checkpoint-every", "0")
+
 STUDY = ("study", "--models", "vanilla", "--seeds", "3", *SETTINGS, "--out", "s")
 
 
@@ -55,26 +55,6 @@ def test_without_the_token_one_hears_what_to_do(
     is_refused(laddernet(*STUDY, *on_ray, cwd=tmp_path), sentence, tmp_path)
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong")
     is_refused(laddernet(*STUDY, *on_ray, cwd=tmp_path), sentence, tmp_path)
-
-
-def test_what_is_under_way_on_a_node_that_turns_out_unfit_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nodes = [{"NodeID": n, "NodeManagerAddress": n, "Alive": True, "Resources": {"CPU": 2.0}} for n in ("bad", "good")]
-    killed: list[str] = []
-    told: list[dict[str, object]] = []
-    monkeypatch.setattr(ray_bridge.ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(ray_bridge.ray, "kill", killed.append)
-    pool = ray_bridge.Pool(ray_bridge.Options("", 1, 0, None, str(tmp_path), "", str(tmp_path)), told.append)
-    training = ray_bridge.Worker("bad", "training", check=None, slot=0, events=object())
-    pool._workers = [training, ray_bridge.Worker("bad", "idle", None), ray_bridge.Worker("good", "other", None)]
-    pool._exclude("bad", "cannot reach the storage")
-    assert killed == ["idle"]
-    assert pool._workers[0] is training
-    assert told == [
-        {"slots": 2},
-        {"notice": "Node bad cannot reach the storage. The study goes on without it."},
-    ]
 
 
 def test_a_cluster_out_of_reach_is_one_sentence(tmp_path: Path) -> None:
@@ -155,9 +135,6 @@ def test_a_search_on_the_cluster_finds_what_one_on_this_machine_finds(
 
     assert tried("there") == tried("here")
     assert [len(errors) for errors in tried("there")] == [2, 2]
-
-
-# --- Bad input --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
