@@ -50,6 +50,7 @@ def tune(
     labelled_batch_size: runs.LabelledBatchSize = None,
     copies: runs.Copies = None,
     precision: runs.Precision = "float32",
+    checkpoint_every: runs.CheckpointEvery = 60.0,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The folder of the searches. [default: tune-DATA]")
     ] = None,
@@ -60,7 +61,6 @@ def tune(
     cpus_per_run: runs.CpusPerRun = None,
     gpus_per_run: runs.GpusPerRun = None,
     storage_name: runs.StorageName = None,
-    checkpoint_every: runs.CheckpointEvery = 60.0,
     write: Annotated[
         Path | None, typer.Option(help="Write the best values to this TOML file, for --tuned of train and study.")
     ] = None,

@@ -38,10 +38,10 @@ class RayWorker:
         keep_compiled_programs()
         self._where = storage
 
-    def unfit(self, wanted: list[Any], identity: str) -> str | None:
+    def unfit(self, expected: list[Any], identity: str) -> str | None:
         """Return why no run can be trained here, as the end of a sentence "Node X …", or None."""
-        if version() != wanted:
-            has, needs = ("{} (revision {})".format(*v) for v in (version(), wanted))
+        if version() != expected:
+            has, needs = ("{} (revision {})".format(*v) for v in (version(), expected))
             return f"has laddernet {has}, but the study is of {needs}; install the same on all nodes"
         try:
             self._storage = Storage(self._where)
@@ -51,7 +51,7 @@ class RayWorker:
         except Exception as error:  # fsspec's packages have no exception in common
             return f"cannot reach the storage {shown(self._where)} ({_reason(error)})"
         if seen != identity:
-            advice = "give as --storage a folder that all nodes share, or an address that fsspec knows"
+            advice = "give as --storage a folder that all nodes share, or an address that fsspec supports"
             return f"does not see the storage {self._storage.name}; {advice}"
         return None
 

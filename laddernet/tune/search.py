@@ -260,8 +260,8 @@ class Search:
                 if reason is not None:
                     asked.set_user_attr("reason", reason)
                 mean = float(np.mean(errors)) if state == TrialState.COMPLETE else None
-                told = self.study.tell(trial.number, mean, state)
-            self._on_end(self, told)
+                ended = self.study.tell(trial.number, mean, state)
+            self._on_end(self, ended)
 
         names = list(draws)
         for number, (fingerprint, config) in enumerate(draws.items(), start=1):
@@ -303,7 +303,7 @@ def key(config: Config) -> str:
 def more(store: Store, searches: Sequence[Search], free: int) -> dict[str, Config]:
     """Return draws for the free slots, of running or new trials; nothing if all searches have ended.
 
-    Each search has one trial at a time, and more only if there are fewer searches than slots. So the sampler knows the
+    Each search has one trial at a time, and more only if there are fewer searches than slots. So the sampler has the
     results of earlier trials, and a slot keeps its compiled programs.
     """
     wanted: dict[str, Config] = {}
