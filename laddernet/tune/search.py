@@ -8,18 +8,14 @@ process continues the trials of one that dies.
 import hashlib
 import json
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.pruners import MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, GridSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -32,9 +28,9 @@ from laddernet.study.store import Store
 from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure, published, recipe_named
 from laddernet.training.tuned import Settings
+from laddernet.tune.samplers import SAMPLERS, sampler_of
 from laddernet.tune.space import Space, Values, as_settings, as_values
 
-SAMPLERS = ("tpe", "random", "grid")
 FIRST_DRAW = 1001  # the seed of the first label draw; the seeds of a study begin at 1, so its draws differ
 ATTRIBUTE = "laddernet"  # the attribute of Optuna's study that holds the plan
 
@@ -168,7 +164,7 @@ class Search:
                 study_name=self.plan.name,
                 direction="minimize",
                 load_if_exists=True,
-                sampler=_ByNumber(partial(_sampler, sampler, space, seed)),
+                sampler=sampler_of(sampler, space, seed),
                 pruner=MedianPruner(n_startup_trials=4) if prune else NopPruner(),
             )
             self._study_id = storage.get_study_id_from_name(self.plan.name)
@@ -390,40 +386,3 @@ def understood(store: Store) -> Iterator[None]:
         raise InputError(
             f"The searches in {store.name} are damaged ({reason}); restore the store, or name another."
         ) from error
-
-
-# --- Sampling --------------------------------------------------------------------------------------------------------
-
-
-class _ByNumber(BaseSampler):
-    """Draws a trial's values from the seed, its number and the trials before it, the same in every process."""
-
-    def __init__(self, make: Callable[[int, str], BaseSampler]) -> None:
-        self._make = make
-        self._sampler = make(0, "")
-
-    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        self._sampler = self._make(trial.number, "")
-        self._sampler.before_trial(study, trial)
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._sampler.infer_relative_search_space(study, trial)
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        return self._sampler.sample_relative(study, trial, search_space)
-
-    def sample_independent(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        # Each has a seed of its own, so it does not matter which were drawn before a process was killed.
-        sampler = self._make(trial.number, param_name)
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
-
-
-def _sampler(kind: str, space: Space, seed: int, number: int, name: str) -> BaseSampler:
-    if kind == "grid":
-        return GridSampler(space.grid(), seed=seed)  # takes points by number, in an order that depends on the seed
-    own = int(np.random.SeedSequence([seed, number, zlib.crc32(name.encode())]).generate_state(1)[0])
-    return RandomSampler(seed=own) if kind == "random" else TPESampler(seed=own)

@@ -10,7 +10,7 @@ from support import laddernet
 
 from laddernet.study.plan import PRESETS
 from laddernet.training.settings import RECIPES
-from laddernet.tune.search import SAMPLERS
+from laddernet.tune.samplers import SAMPLERS
 
 
 @pytest.mark.process

@@ -229,7 +229,7 @@ def test_a_search_whose_draws_are_lost_ends_and_goes_on_with_the_same_trial(tmp_
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Name the models to tune"),
+        ((), "No model is named; name the models to tune"),
         (("vanila",), "did you mean 'vanilla'"),
         (("vanilla", "--sampler", "best"), "There is no sampler 'best'; give one of tpe, random, grid."),
         (("vanilla", "--trials", "0"), "trials must be an integer from 1 to 1000000, got 0."),
