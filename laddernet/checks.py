@@ -1,4 +1,4 @@
-"""The checks of numbers that a user gives: type, finiteness and range, each refused in one sentence."""
+"""Checks of the type, finiteness and range of settings; each error is one sentence."""
 
 import operator
 import sys
@@ -18,11 +18,11 @@ MOST_UNITS = 10**5  # of a layer
 MOST_LAYERS = 100
 MOST_WEIGHTS = 10**9  # of a network's encoder
 MOST_SEED = 2**32 - 1
-_LARGEST = float(np.finfo(np.float32).max)  # what the network computes with
+_LARGEST = float(np.finfo(np.float32).max)  # of the numbers that the network computes with
 
 
 def integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """An integer of Python or NumPy from ``least`` to ``most``; neither a bool nor a float is one.
+    """Return an integer of Python or NumPy from ``least`` to ``most``; refuse bools and floats.
 
     >>> integer("epochs", 2.5)
     Traceback (most recent call last):
@@ -36,7 +36,7 @@ def integer(name: str, value: Any, least: int = 1, most: int | None = None) -> i
 
 
 def choice(name: str, value: Any, among: Sequence[Choice]) -> Choice:
-    """One of the values ``among``.
+    """Return a value that is one of ``among``; refuse others.
 
     >>> choice("precision", "float16", ["float32", "bfloat16"])
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ def choice(name: str, value: Any, among: Sequence[Choice]) -> Choice:
 
 
 def sizes(name: str, values: Any) -> tuple[int, ...]:
-    """The sizes of one or more layers; one may be given by itself.
+    """Return the sizes of one or more layers; a single size needs no list.
 
     >>> sizes("hidden", [32.5])
     Traceback (most recent call last):
@@ -67,7 +67,7 @@ def sizes(name: str, values: Any) -> tuple[int, ...]:
 
 
 def number(name: str, value: Any, *, above: float | None = None, below: float | None = None) -> float:
-    """A finite number of Python or NumPy: 0 or more, or more than ``above``; less than ``below``.
+    """Return a finite number of Python or NumPy: 0 or more, or more than ``above``; less than ``below``.
 
     >>> number("eta", "0.1", above=0)
     Traceback (most recent call last):
@@ -83,7 +83,7 @@ def number(name: str, value: Any, *, above: float | None = None, below: float | 
 
 
 def numbers(name: str, values: Any) -> list[float]:
-    """One or more finite numbers, 0 or more; one may be given by itself."""
+    """Return one or more finite numbers, 0 or more; a single number needs no list."""
     try:
         return [float(number(name, value)) for value in _listed(values)]
     except InputError:
@@ -91,7 +91,7 @@ def numbers(name: str, values: Any) -> list[float]:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Check that a value is True or False, of Python or NumPy.
+    """Return a bool of Python or NumPy as a bool; refuse other values.
 
     >>> flag("warm_start", "no")
     Traceback (most recent call last):
@@ -103,7 +103,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value read from a file is a number that a float can hold.
+    """Return whether a value read from a file is a finite number within the range of a float.
 
     >>> is_finite(0.5), is_finite(10**400), is_finite(float("nan")), is_finite("1")
     (True, False, False, False)
@@ -112,10 +112,10 @@ def is_finite(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value as an error message names it: short, whatever it is."""
+    """Return a short text for a value, for an error message."""
     try:
         text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
-    except ValueError:  # an integer of more digits than Python writes
+    except ValueError:  # an integer with more digits than Python prints
         text = "an integer of thousands of digits"
     text = " ".join(text.split())
     return text if len(text) <= 80 else f"{text[:77]}..."

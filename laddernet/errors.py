@@ -1,21 +1,38 @@
-"""What a user did wrong, told so that it can be put right."""
+"""The errors of laddernet. Their text is one sentence."""
 
 
 class InputError(ValueError):
-    """Bad input by a user: its text is one sentence that says what is wrong and what would be right."""
+    """Bad input.
+
+    The text is one sentence that says what is wrong and what would be right. The command line prints it and ends with
+    exit code 2.
+
+    Examples
+    --------
+    >>> from laddernet import InputError, load
+    >>> try:
+    ...     load("digit")
+    ... except InputError as error:
+    ...     print(error)
+    There is no data set 'digit'; perhaps digits was meant; the known ones are digits and mnist.
+    """
 
 
 class DivergedError(RuntimeError):
-    """A run whose cost or weights became NaN or infinite: one sentence that says when, and what went first."""
+    """A run whose cost or weights became NaN or infinite.
+
+    The text is one sentence that says at which epoch, and what diverged first. The command line prints it and ends with
+    exit code 1.
+    """
 
 
 class BusyError(InputError):
-    """Another process is at work on the same run."""
+    """Another process uses the same run's folder."""
 
 
 class RemovedError(InputError):
-    """The folder of a run was removed, or made anew by another process, while the run was under way."""
+    """The folder of a run was removed, or created again by another process, during the run."""
 
 
 class AbsentError(InputError):
-    """There is no study where one was looked for."""
+    """A store that must exist does not."""

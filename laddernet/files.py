@@ -1,4 +1,4 @@
-"""Files that are whole or absent, never half written."""
+"""Files that are written completely or not at all, locks, and bounded reading."""
 
 import errno
 import hashlib
@@ -18,34 +18,35 @@ from platformdirs import user_cache_path
 
 from laddernet.errors import BusyError, InputError
 
-_SMALL = 1 << 24  # bytes of a file of settings: far more than any has
+_SMALL = 1 << 24  # bytes: the largest file of settings that is read
 _MANY = "close other files, or raise the limit on open files (ulimit -n)"
 _ADVICE = {errno.ENAMETOOLONG: "give it a shorter name", errno.EMFILE: _MANY, errno.ENFILE: _MANY}
 
 
 def cache_folder() -> Path:
-    """Where laddernet keeps what can be had again: LADDERNET_CACHE, or else a folder in the user's cache."""
+    """Return the cache folder: LADDERNET_CACHE, or else a folder in the user's cache."""
     return Path(os.environ.get("LADDERNET_CACHE") or user_cache_path("laddernet", appauthor=False)).expanduser()
 
 
 def private_cache_folder(name: str) -> Path | None:
-    """Return a folder of the cache whose content may be executed: of this user, closed to others. None: there is none.
+    """Return a folder of the cache that is safe for executable files, or None if there is none.
 
-    A folder that another user owns or could write to is left alone, with a warning.
+    Such a folder belongs to this user and is closed to others. If another user owns it or can write to it, it is not
+    used, with a warning.
     """
     folder = cache_folder() / name
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name != "posix":  # there the user's profile is private
+        if os.name != "posix":  # the user's profile on Windows is private
             return folder
         about = folder.lstat()
         if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
             _warn_once(
                 f"{folder} belongs to another user, or others may write to it, so it is not used as a cache; "
-                "give LADDERNET_CACHE a folder of your own."
+                "set LADDERNET_CACHE to a folder of your own."
             )
             return None
-        if about.st_mode & 0o077:  # made by a version that did not close it
+        if about.st_mode & 0o077:  # created by an earlier version
             folder.chmod(0o700)
     except OSError:
         return None
@@ -58,7 +59,7 @@ def _warn_once(sentence: str) -> None:
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
-    """Put `data` at `path`: whoever reads, after whatever crash, finds the old file or the new one, whole.
+    """Write `data` to `path`. At any moment, also after a crash, the complete old or the complete new file is there.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "weights"
@@ -72,7 +73,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` at the end of the block."""
+    """Yield a file that replaces `path` at the end of the block."""
     path = Path(path)
     # The same folder, because a rename is atomic only within one file system.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -93,8 +94,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> Iterator[None]:
     """Keep other processes out of the block; raise `BusyError` with the sentence `busy` after `timeout` seconds.
 
-    The system gives the lock back when its process ends, however it ends. The file is not written to. A symbolic link
-    in its place is refused; so is a folder that does not exist, which filelock would make anew after it was removed.
+    The system releases the lock when the process ends in any way. The file is not written to. A symbolic link in its
+    place is refused, and so is a folder that does not exist, which filelock would create.
     """
     from filelock import FileLock, Timeout  # takes longer to import than all else here
 
@@ -114,7 +115,7 @@ def locked(path: str | os.PathLike[str], *, busy: str, timeout: float = -1) -> I
 
 
 def open_unlinked(path: str | os.PathLike[str], mode: Literal["ab", "wb"]) -> BinaryIO:
-    """Open a file for writing, but not through a symbolic link that somebody else may have put in its place."""
+    """Open a file for writing, but refuse a symbolic link, which another user may have put in its place."""
 
     def no_links(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -123,14 +124,14 @@ def open_unlinked(path: str | os.PathLike[str], mode: Literal["ab", "wb"]) -> Bi
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's content, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a file's content, as 64 hexadecimal digits."""
     with reading(path), Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """What the system refuses inside the block becomes an `InputError` that names `path` and the reason."""
+    """Turn an error of the system inside the block into an `InputError` with `path` and the reason."""
     try:
         yield
     except OSError as error:
@@ -140,7 +141,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """As `writing`, for a file that is to be read."""
+    """Do the same as `writing` for a file that is read."""
     try:
         yield
     except OSError as error:
@@ -149,13 +150,13 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def refusal(error: OSError) -> str:
-    """Describe in one sentence an error of the system that nothing else has explained.
+    """Describe an error of the system in one sentence.
 
     >>> refusal(OSError(errno.EACCES, "Permission denied", "data"))
     'Cannot use data (Permission denied); name one that exists and may be used.'
     """
     if error.filename is None:
-        return f"The system refused a request ({_reason(error, 'make room for it, and give the command again')}."
+        return f"The system refused a request ({_reason(error, 'free some resources, and repeat the command')}."
     return f"Cannot use {error.filename} ({_reason(error, 'name one that exists and may be used')}."
 
 
@@ -164,7 +165,7 @@ def _reason(error: OSError, advice: str) -> str:
 
 
 def require_regular(path: str | os.PathLike[str]) -> int:
-    """Refuse what is not a regular file, as a device or a pipe, which may have no end; return the size in bytes."""
+    """Return the size of a file in bytes; refuse devices and pipes, which may have no end."""
     with reading(path):
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
@@ -175,7 +176,7 @@ def require_regular(path: str | os.PathLike[str]) -> int:
 
 
 def read_small(path: str | os.PathLike[str]) -> bytes:
-    """Read a file of settings or records, if it is a regular file and not larger than 16 MB."""
+    """Read a file of settings or records; refuse one that is not regular or larger than 16 MB."""
     size = require_regular(path)
     if size > _SMALL:
         raise InputError(f"{path} has {size:,} bytes; files of this kind have no more than {_SMALL:,}.")
@@ -184,7 +185,7 @@ def read_small(path: str | os.PathLike[str]) -> bytes:
 
 
 def from_json(text: str | bytes) -> Any:
-    """Parse JSON; whatever is wrong with the text is a `ValueError`.
+    """Parse JSON; raise `ValueError` for every kind of bad text.
 
     >>> from_json("[" * 100_000)
     Traceback (most recent call last):
@@ -197,7 +198,7 @@ def from_json(text: str | bytes) -> Any:
 
 
 def from_toml(text: str) -> dict[str, Any]:
-    """Parse TOML; whatever is wrong with the text is a `ValueError`.
+    """Parse TOML; raise `ValueError` for every kind of bad text.
 
     >>> from_toml("a = " + "[" * 100_000)
     Traceback (most recent call last):
@@ -210,7 +211,7 @@ def from_toml(text: str) -> dict[str, Any]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut; Windows has no such call, and does not open a folder."""
+    """Make a rename survive a power cut. Windows has no such call."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

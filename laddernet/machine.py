@@ -1,4 +1,4 @@
-"""The machine that a process is on: its cores, its memory."""
+"""The cores and the memory of this machine."""
 
 import ctypes
 import errno
@@ -12,24 +12,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-_ROOT = Path("/")  # of the files that describe this process
-_CLAIM = "laddernet-core"  # how the names of sockets begin by which fits of all processes share the cores
-_XLA_THREADS = ("PJRT_NPROC", "NPROC")  # variables of the environment that XLA asks for the number of its threads
+_ROOT = Path("/")  # of /proc and /sys
+_CLAIM = "laddernet-core"  # prefix of the names of the sockets by which processes claim cores
+_XLA_THREADS = ("PJRT_NPROC", "NPROC")  # environment variables from which XLA takes the number of its threads
 
 _BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 
 
 def cores() -> int:
-    """Return how many cores this process may use: those of its affinity mask, or fewer if control groups have a quota.
+    """Return the number of cores that this process may use: its affinity mask, limited by quotas of control groups.
 
-    joblib counts the quota of the outermost group alone, which is that of a container; a batch system or systemd sets
-    it further in.
+    joblib reads the quota of the outermost group only, which is that of a container. A batch system or systemd sets
+    quotas on inner groups.
     """
     return max(1, min([_schedulable(), *map(math.ceil, _quotas())]))
 
 
 def xla_threads() -> int:
-    """Return how many threads XLA starts when JAX is first used: it counts the affinity mask, and no quota."""
+    """Return the number of threads that XLA starts when JAX is first used. XLA ignores quotas."""
     for name in _XLA_THREADS:
         with suppress(KeyError, ValueError):
             return int(os.environ[name])
@@ -37,7 +37,7 @@ def xla_threads() -> int:
 
 
 def has_bfloat16_units() -> bool:
-    """Return whether the processor multiplies bfloat16 numbers faster than float32, as far as the system says."""
+    """Return whether the system reports units for products in bfloat16, which are then faster than in float32."""
     try:
         return not _BFLOAT16_FLAGS.isdisjoint((_ROOT / "proc/cpuinfo").read_text().split())
     except OSError:
@@ -45,7 +45,7 @@ def has_bfloat16_units() -> bool:
 
 
 def keep_xla_to_quota() -> None:
-    """Let XLA start a thread for each core of the quota, if there is one. To be called before JAX is first used."""
+    """Limit XLA's threads to the quota, if there is one. Call this before JAX is first used."""
     if not os.environ.keys() & set(_XLA_THREADS) and cores() < _schedulable():
         os.environ[_XLA_THREADS[0]] = str(cores())
 
@@ -55,7 +55,7 @@ def _schedulable() -> int:
 
 
 def _quotas() -> Iterator[float]:
-    """Yield the quotas, in cores, of the control groups that this process is in, of versions 1 and 2."""
+    """Yield the quotas, in cores, of this process's control groups of versions 1 and 2."""
     try:
         groups = [line.split(":", 2) for line in (_ROOT / "proc/self/cgroup").read_text().splitlines() if line]
         mounts = [line.split() for line in (_ROOT / "proc/self/mountinfo").read_text().splitlines()]
@@ -66,7 +66,7 @@ def _quotas() -> Iterator[float]:
             first = kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options.split(",")
             if not first and not (kind == "cgroup2" and not controllers):
                 continue
-            # In a container the path may begin with that of the container's own group, which is the root it sees.
+            # In a container the path may begin with the container's own group, which is mounted as the root there.
             inside = Path(path).relative_to(root) if Path(path).is_relative_to(root) else Path()
             for folder in (inside, *inside.parents):
                 quota = _quota(_ROOT / mount.lstrip("/") / folder, first)
@@ -84,18 +84,30 @@ def _quota(group: Path, first: bool) -> float | None:
     return quota / period if quota > 0 and period > 0 else None
 
 
-# Threads that Python did not start are those of XLA and BLAS, which all fits of a process share.
+def pin(number: int) -> ExitStack:
+    """Keep this thread, and those that it starts, to ``number`` cores that the fewest other processes have claimed.
+
+    The claims end when the returned stack is closed, or with the process. Without affinity masks nothing is done.
+    """
+    claims = ExitStack()
+    if hasattr(os, "sched_setaffinity"):
+        chosen = claims.enter_context(_claimed(sorted(os.sched_getaffinity(0)), number))
+        os.sched_setaffinity(0, chosen)
+    return claims
+
+
+# Threads that Python did not start belong to XLA and BLAS, and all fits of a process share them.
 _sharing = threading.Lock()
-_fits: list[set[int] | None] = []  # the cores of each fit under way; None: all
-_cores_before: dict[int, set[int]] = {}  # of each thread that was moved
+_fits: list[set[int] | None] = []  # the cores of each running fit; None: all
+_cores_before: dict[int, set[int]] = {}  # affinity masks of the threads that were moved
 
 
 @contextmanager
 def on_cores(n_jobs: int | None) -> Iterator[None]:
-    """Keep this thread, those that it starts meanwhile and XLA's to so many cores, which no other fit has if possible.
+    """Keep this thread, the threads that it starts and those of XLA to ``n_jobs`` cores that no other fit uses, if any.
 
-    None and -1 are all, -2 all but one, and so on. XLA has no other switch once it has started. Other threads that
-    Python started are left alone.
+    None and -1 mean all cores, -2 all but one, and so on. XLA has no other setting once it has started. Other threads
+    that Python started do not change.
     """
     if sys.platform != "linux":
         yield
@@ -123,13 +135,13 @@ def on_cores(n_jobs: int | None) -> Iterator[None]:
 
 @contextmanager
 def _claimed(among: Sequence[int], number: int) -> Iterator[list[int]]:
-    """Choose cores that the fewest other fits have claimed.
+    """Choose cores that the fewest others have claimed.
 
-    A claim is an abstract socket's name, which the kernel gives to one process at a time and takes back when it ends,
-    however that comes about. There is no file that must be put somewhere, and none that could be left behind.
+    A claim is the name of an abstract socket. The kernel gives a name to one process at a time and takes it back when
+    the process ends in any way. No file is needed, so none can be left behind.
     """
-    # Two containers do not see each other's claims, so each begins somewhere else. Python's own random numbers are the
-    # user's, who may have seeded them.
+    # Containers do not see each other's claims, so each process begins at a random core. Python's own random numbers
+    # are not used, because the user may have seeded them.
     begin = int.from_bytes(os.urandom(4), "big") % len(among)
     chosen: list[int] = []
     with ExitStack() as claims:
@@ -147,18 +159,18 @@ def _claim(name: str, claims: ExitStack) -> bool:
         try:
             claim = unless_held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
             claim.bind(f"\0{name}")
-        except OSError as error:  # where there are no such sockets, a core is taken without a claim
+        except OSError as error:  # without such sockets, a core is used without a claim
             return error.errno != errno.EADDRINUSE
         claims.push(unless_held.pop_all())
     return True
 
 
 def _move_shared_threads() -> None:
-    """Move the threads that fits share to the cores of all fits under way, back if one of them may use all."""
+    """Move the shared threads to the cores of all running fits, or back if one of these may use all cores."""
     limited = bool(_fits) and None not in _fits
     if not limited and not _cores_before:
         return
-    meanwhile = set().union(*_cores_before.values())  # what a thread that was started on fewer cores is given back
+    meanwhile = set().union(*_cores_before.values())  # for threads that were started on fewer cores
     allowed = set().union(*(fit for fit in _fits if fit is not None))
     of_python = {thread.native_id for thread in threading.enumerate()}
     for task in Path("/proc/self/task").iterdir():
@@ -173,7 +185,7 @@ def _move_shared_threads() -> None:
 
 
 def return_free_memory() -> None:
-    """Give back what the compiler allocated and freed, some hundred MB that glibc would keep for itself."""
+    """Return to the system the memory that the compiler has freed, which glibc would keep: some hundred MB."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

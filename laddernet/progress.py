@@ -1,4 +1,4 @@
-"""A live line on a terminal; nothing elsewhere."""
+"""A live line of progress on a terminal; nothing elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ Record = dict[str, Any]
 
 @contextmanager
 def progress_shown(unit: str, total: int, steps: int, console: Console) -> Iterator[Callable[[Record], None]]:
-    """Show how far a run is, how fast, and when it will be done; what is yielded hears each record.
+    """Show the progress, speed and remaining time of a run; the yielded function takes each new record.
 
-    A record counts in ``unit``s ("epoch" or "step"), each of so many ``steps``, up to ``total``.
+    Progress is counted in ``unit`` ("epoch" or "step") up to ``total``; one unit has ``steps`` steps.
     """
-    # On a narrow terminal the bar gives way, and nothing else.
+    # On a narrow terminal only the bar is left out.
     columns = (
         TextColumn(unit),
         MofNCompleteColumn(table_column=Column(no_wrap=True)),
@@ -29,8 +29,8 @@ def progress_shown(unit: str, total: int, steps: int, console: Console) -> Itera
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task(unit, total=total, now="compiling")
-        last: tuple[float, int] | None = None  # when the record before came; the first one's time is mostly compilation
-        errors: dict[str, str] = {}  # the newest, for not every record has them
+        last: tuple[float, int] | None = None  # time and count of the last record; the first takes mostly compilation
+        errors: dict[str, str] = {}  # the newest; not every record has them
 
         def shown(record: Record) -> None:
             for name in ("validation", "test"):

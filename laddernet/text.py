@@ -1,18 +1,18 @@
-"""Text made safe for terminals, which obey control characters, and for spreadsheets, which compute formulas."""
+"""Text made safe for terminals, which execute control characters, and for spreadsheets, which execute formulas."""
 
 import json
 import re
 import sys
 
-# Also after what separates cells: where the comma is a decimal point, a spreadsheet splits at the semicolon.
+# Also after separators: where the comma is a decimal point, a spreadsheet separates cells by semicolons.
 _PLACE = r"(^|[,;\"])"
-_FORMULA = r"([\s']*[=+@＝＋－＠-]|'*[\t\r\n\0])"  # also behind a ', so that what is put there can be taken away
+_FORMULA = r"([\s']*[=+@＝＋－＠-]|'*[\t\r\n\0])"  # also after a ', so that `quoted` can be reversed
 _BARE = re.compile(_PLACE + _FORMULA)
 _QUOTED = re.compile(f"{_PLACE}'{_FORMULA}")
 
 
 def quoted(text: str) -> str:
-    """Put a ' before what a spreadsheet would compute, and before a ' that `unquoted` would take away.
+    """Put a ' before text that a spreadsheet would execute, and before a ' that `unquoted` would remove.
 
     >>> [quoted(text) for text in ("=1+1", "x;@y", "'=1", "a-b")]
     ["'=1+1", "x;'@y", "''=1", 'a-b']
@@ -21,7 +21,7 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Take away what `quoted` has put there.
+    """Reverse `quoted`.
 
     >>> [unquoted(quoted(text)) for text in ("=1+1", "x;@y", "'=1", "don't")]
     ['=1+1', 'x;@y', "'=1", "don't"]
@@ -31,21 +31,21 @@ def unquoted(text: str) -> str:
 
 # --- Terminals --------------------------------------------------------------------------------
 
-_ENDLESS = re.compile(r"(\S{100})\S{900,}")  # a cell or a column's name that somebody forgot to close
+_ENDLESS = re.compile(r"(\S{100})\S{900,}")  # as in a table with an unclosed quote
 
 
 def say(sentence: str) -> None:
-    """Print one line on stderr, also if a name in it has a line break or thousands of characters."""
+    """Print a sentence on stderr as one line, with control characters escaped and endless words shortened."""
     print(visible(_ENDLESS.sub(r"\1…", sentence.replace("\n", " "))), file=sys.stderr)
 
 
 def show(line: str, *, flush: bool = False) -> None:
-    """Print one line on stdout, whatever the names in it hold."""
+    """Print one line on stdout, with control characters escaped."""
     print(visible(line), flush=flush)
 
 
 def visible(text: str) -> str:
-    r"""Escape what a terminal would obey or hide: controls, changes of direction, invisible characters, stray bytes.
+    r"""Escape control characters, changes of direction, invisible characters and undecodable bytes.
 
     >>> print(visible("a\x1b[31m b\u202e ä\n"))
     a\x1b[31m b\u202e ä\n
@@ -54,10 +54,10 @@ def visible(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""Escape the same in JSON that is indented, in JSON's own way.
+    r"""Escape the same in indented JSON, by the rules of JSON.
 
     >>> visible_json('"\x9b1m"')
     '"\\u009b1m"'
     """
     escaped = (c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
-    return "".join(escaped).replace("\x7f", "\\u007f")  # which JSON does not escape
+    return "".join(escaped).replace("\x7f", "\\u007f")  # json.dumps does not escape it

@@ -86,3 +86,11 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"]:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read tables in parts of some rows."""
     monkeypatch.setattr("laddernet.table.table.CELLS", 100)
+
+
+@pytest.fixture
+def computed(tmp_path: Path) -> Path:
+    """The folder of a study of four runs that are finished and in the table."""
+    from studies import computed_study
+
+    return computed_study(tmp_path)

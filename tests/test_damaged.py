@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
-from support import Finished, laddernet, tiny_config
-from test_tune import made_up, tune
+from support import Finished, laddernet
 
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.study.plan import keep_plan, read_plan
 from laddernet.table.model import TableModel
 from laddernet.training import checkpoint
 
@@ -119,41 +115,6 @@ def test_a_checkpoint_with_a_fitting_checksum_and_other_types_is_refused(
     with pytest.raises(InputError, match="No checkpoint in"):
         checkpoint.load(tmp_path, state, fingerprint="f")
     assert safetensors.numpy.load_file(tmp_path / "epoch-000001.safetensors")
-
-
-@pytest.mark.parametrize(("name", "value"), [("store", 3), ("store", []), ("command", None)])
-def test_a_plan_with_other_types_is_refused(tmp_path: Path, name: str, value: Any) -> None:
-    config = tiny_config()
-    keep_plan(tmp_path, {config.fingerprint: config}, store=None, command="laddernet study")
-    path = tmp_path / "study.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-    with pytest.raises(InputError, match="must be text"):
-        read_plan(tmp_path)
-    is_one_sentence(laddernet("study", "status", "--out", ".", cwd=tmp_path), "is not a plan")
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE trials SET state = '-1'",
-        "UPDATE trials SET datetime_complete = 'x'",
-        "UPDATE trial_params SET distribution_json = '{'",
-        "UPDATE trial_user_attributes SET value_json = 'null'",
-        "UPDATE study_user_attributes SET value_json = '{}'",
-        "DROP TABLE trial_params",
-        "DROP TABLE studies",
-    ],
-)
-def test_a_search_in_a_damaged_store_is_one_sentence_and_its_page_stays(tmp_path: Path, statement: str) -> None:
-    options = ("vanilla", "--labels", "40", "--hidden", "8,4", "--epochs", "4", "--out", "t", "--trials", "2")
-    assert tune(*options, "--draws", "1", cwd=tmp_path, work=made_up).code == 0
-    page = (tmp_path / "t" / "tune.html").read_bytes()
-    with closing(sqlite3.connect(tmp_path / "t" / "tune.db", isolation_level=None)) as file:
-        file.execute(statement)
-        before = list(file.iterdump())
-        is_one_sentence(laddernet("tune", "report", "--out", "t", cwd=tmp_path), "tune.db")
-        assert list(file.iterdump()) == before
-    assert (tmp_path / "t" / "tune.html").read_bytes() == page
 
 
 def test_repeats_without_end_are_refused(tmp_path: Path) -> None:

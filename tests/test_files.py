@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from laddernet.errors import BusyError, InputError
-from laddernet.files import locked, open_unlinked, sha256, write_atomic
+from laddernet.files import from_json, from_toml, locked, open_unlinked, sha256, write_atomic
 
 
 @contextmanager
@@ -115,3 +115,14 @@ def test_a_log_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"):
         open_unlinked(tmp_path / "log", "ab")
     assert (tmp_path / "precious").read_text() == "years of work"
+
+
+# --- JSON and TOML ----------------------------------------------------------------------------------------------
+
+
+def test_json_and_toml_have_one_kind_of_error() -> None:
+    for text in ("[" * 10_000, "9" * 5000, '"\ud800', "{"):
+        with pytest.raises(ValueError, match=r"."):
+            from_json(text)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        from_toml("a = " + "[" * 2000)

@@ -27,13 +27,11 @@ from laddernet.classifier.curve import Point, plot_label_curve, save_picture
 from laddernet.classifier.labels import encode_labels
 from laddernet.cli.options import whole_number
 from laddernet.errors import InputError
-from laddernet.files import from_json, from_toml, read_small, require_regular
+from laddernet.files import read_small, require_regular
 from laddernet.inference import modelfile
 from laddernet.table.model import TableModel
 from laddernet.table.read import open_table
-from laddernet.text import visible, visible_json
-from laddernet.training.tuned import read as read_tuned
-from laddernet.tune.space import Spaces
+from laddernet.text import visible
 
 LONG = "x" * 300
 CSV = "a,label\n1,x\n2,y\n3,x\n4,y\n5,x\n"
@@ -311,31 +309,6 @@ def test_a_model_file_that_is_nested_too_deeply_is_one_sentence(tmp_path: Path, 
 
 dumps = json.dumps
 
-TOML: dict[str, str] = {
-    "nested": "a = " + "[" * 2000,
-    "nested by tables": "[default]\nnoise = " + "{ a = " * 2000,
-    "an integer of 5,000 digits": "[default]\nnoise = " + "9" * 5000,
-    "an integer of 400 digits": "data = 'digits'\n[100.vanilla]\nnoise = " + "9" * 400 + "\n[100.vanilla.origin]\n",
-}
-
-
-@pytest.mark.parametrize("what", TOML)
-def test_toml_that_is_nested_too_deeply_or_has_numbers_too_long_is_one_sentence(tmp_path: Path, what: str) -> None:
-    (tmp_path / "t").write_text(TOML[what])
-    with pytest.raises(InputError, match=r"t is not a file of tuned values \("):
-        read_tuned(tmp_path / "t")
-    if "400" not in what:
-        with pytest.raises(InputError, match=r"t is not TOML \("):
-            Spaces(tmp_path / "t")
-
-
-def test_json_and_toml_have_one_kind_of_error() -> None:
-    for text in ("[" * 10_000, "9" * 5000, '"\ud800', "{"):
-        with pytest.raises(ValueError, match=r"."):
-            from_json(text)
-    with pytest.raises(ValueError, match="nested too deeply"):
-        from_toml("a = " + "[" * 2000)
-
 
 @pytest.mark.parametrize("digits", [20, 400, 5000])
 def test_an_integer_of_many_digits_is_one_short_sentence(digits: int) -> None:
@@ -428,15 +401,6 @@ ESC = "\x1b[31m\u202e\x9b1m\x07[bold]$"
 
 def clean(text: str) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text), repr(text)
-
-
-def test_what_a_terminal_would_obey_is_made_visible() -> None:
-    assert visible("a\x1b[0m\u202e\x9b\x7f\udc80\tä\xa0") == "a\\x1b[0m\\u202e\\x9b\\x7f\\udc80\\tä\\xa0"
-    held = {"a\x7f\x9b\u202e\udc80\U000e0001": "ü\n"}
-    shown = visible_json(json.dumps(held, indent=2, ensure_ascii=False))
-    clean(shown)
-    assert json.loads(shown) == held
-    assert "ü" in shown
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from support import PATIENCE
 
 from laddernet import machine
-from laddernet.machine import cores, on_cores
+from laddernet.machine import cores, on_cores, pin
 from laddernet.study import executors
 
 MANY = set(range(64))
@@ -217,3 +217,16 @@ def test_numbers_of_cores() -> None:
     for n_jobs, expected in {1: 1, 10_000: available, -available: 1, -1: available}.items():
         with on_cores(n_jobs):
             assert cores() == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no such call")
+def test_pinned_processes_of_one_machine_take_different_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine: list[list[int]] = []
+    monkeypatch.setattr(os, "urandom", bytes)  # all begin their search at the same core
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {100_000, 100_001, 100_002, 100_003})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: mine.append(list(cores)))
+    first, second = pin(2), pin(2)
+    third = pin(1)  # all are claimed: it shares one, and has no more
+    assert mine == [[100_000, 100_001], [100_002, 100_003], [100_000]]
+    for claims in (first, second, third):
+        claims.close()

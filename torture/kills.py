@@ -42,8 +42,8 @@ _BRIEFLY = "briefly"
 ENTRY = f"""
 import os
 from laddernet.study import driver, store
-assert hasattr(driver, "HEARTBEAT") and hasattr(driver, "_DEATHS")
-driver.HEARTBEAT, driver._DEATHS = 0.5, 10**9
+assert hasattr(driver, "HEARTBEAT") and hasattr(driver, "_LOSSES")
+driver.HEARTBEAT, driver._LOSSES = 0.5, 10**9
 store.Store.open.__func__.__kwdefaults__["lease"] = {LEASE}
 from laddernet.cli.main import main
 main()

@@ -335,13 +335,22 @@ def _import_all() -> None:
     import laddernet.cli.study
     import laddernet.cli.train
     import laddernet.cli.tune
+    import laddernet.network.ladder
     import laddernet.report.pictures
+    import laddernet.report.study
+    import laddernet.report.tune
+    import laddernet.report.tune_page
+    import laddernet.study.driver
+    import laddernet.study.exchange
+    import laddernet.study.ray_executor
     import laddernet.study.worker
     import laddernet.table.compare
     import laddernet.table.describe
     import laddernet.table.read
     import laddernet.table.suggest
     import laddernet.table.write
+    import laddernet.training.run
+    import laddernet.tune.outcome
 
     laddernet.cli.main._docstrings = _cached(laddernet.cli.main._docstrings)  # type: ignore[attr-defined]
     typer.main.get_command(laddernet.cli.main.app)  # parses them now
@@ -365,9 +374,7 @@ def _cached(function: Any) -> Any:
 def _put_stubs() -> None:
     """End with `Accepted` where an input has passed all checks and training would begin."""
     import laddernet.classifier.estimator
-    import laddernet.cli.study
-    import laddernet.cli.train
-    import laddernet.cli.tune
+    import laddernet.study.driver
     import laddernet.training.loop
 
     def accept(*_: Any, **__: Any) -> Any:
@@ -375,14 +382,12 @@ def _put_stubs() -> None:
 
     laddernet.classifier.estimator.LadderClassifier.fit = accept  # type: ignore[method-assign]
     laddernet.training.loop.run_steps = accept  # type: ignore[attr-defined]
-    laddernet.cli.study.drive = accept  # type: ignore[attr-defined]
-    laddernet.cli.tune.drive = accept  # type: ignore[attr-defined]
+    laddernet.study.driver.drive = accept  # type: ignore[assignment]
 
 
 def _train_inline() -> None:
     """Let studies and searches train in the driver's process, so that the shim counts all their system calls."""
-    import laddernet.cli.study
-    import laddernet.cli.tune
+    import laddernet.cli.runs
     from laddernet.study import worker
 
     class Inline:
@@ -405,8 +410,7 @@ def _train_inline() -> None:
             """`close`, and whatever else a driver may ask of an executor that has nothing under way."""
             return lambda *_, **__: None
 
-    for module in (laddernet.cli.study, laddernet.cli.tune):
-        module.choose_executor = lambda *_, **__: Inline()  # type: ignore[attr-defined]
+    laddernet.cli.runs.choose_executor = lambda *_, **__: Inline()  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

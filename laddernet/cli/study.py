@@ -6,78 +6,69 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from laddernet import checks
-from laddernet.cli.options import names_in, stoppable, whole_number, whole_numbers
-from laddernet.data import load
+from laddernet.cli import runs
+from laddernet.cli.options import names_in, stoppable
 from laddernet.errors import AbsentError, InputError
 from laddernet.files import writing
-from laddernet.machine import cores
-from laddernet.network.models import find
-from laddernet.report.status import Status, duration, estimate
-from laddernet.report.study import write_report
-from laddernet.study.driver import drive
-from laddernet.study.exchange import export_runs, read_runs
-from laddernet.study.executors import Executor, LocalExecutor
-from laddernet.study.plan import PRESETS, Preset, extend_plan, keep_plan, plan, preset, read_plan
-from laddernet.study.ray_executor import RayExecutor
-from laddernet.study.store import Store, has_no_password, without_passwords
 from laddernet.text import say, show
-from laddernet.training.config import Config
-from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, precision_notice, recipe_named
-from laddernet.training.tuned import choice
+
+if TYPE_CHECKING:
+    from laddernet.report.status import Status
+    from laddernet.study.plan import Preset
+    from laddernet.study.store import Store
 
 _out = Console()
 _err = Console(stderr=True)
 
-_STORE = "Where runs are recorded: a file, or a postgresql:// address that several drivers share. [default: in --out]"
-_STORAGE = "With ray: a folder that all nodes share or an fsspec address, for the runs' files. [default: --out]"
-
 
 def study(
     what: Annotated[
-        str, typer.Argument(help=f"A preset ({', '.join(PRESETS)}), or 'status', 'export' or 'import'.")
+        str, typer.Argument(help="A preset (demo, mnist-100, paper), or 'status', 'export' or 'import'.")
     ] = "demo",
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Of 'export': a study's folder and a file; of 'import': the reverse.")
+        list[Path] | None,
+        typer.Argument(help="For 'export': a study's folder and a file; for 'import': a file and a study's folder."),
     ] = None,
     models: Annotated[str | None, typer.Option(help="Models, as in vanilla,linear,my.py:Mine. [default: all]")] = None,
-    labels: Annotated[str | None, typer.Option(help="Numbers of labels, as in 100,1000,all.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds, from 1 on.")] = None,
-    recipe: Annotated[str | None, typer.Option(help=RECIPE)] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Numbers of labels, as in 100,1000,all. [default: the preset's]")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 1 on. [default: the preset's]")] = None,
+    recipe: Annotated[str | None, typer.Option(help=runs.RECIPE)] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows.")] = None,
-    data_name: Annotated[str | None, typer.Option("--data", help="Data set: digits or mnist.")] = None,
-    hidden: Annotated[str | None, typer.Option(help="Hidden sizes. [default: the paper's for mnist]")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
-    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
-    copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
-    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
+    data_name: Annotated[str | None, typer.Option("--data", help=runs.DATA)] = None,
+    hidden: runs.Hidden = None,
+    batch_size: runs.BatchSize = None,
+    labelled_batch_size: runs.LabelledBatchSize = None,
+    copies: runs.Copies = None,
+    precision: runs.Precision = "float32",
     validation: Annotated[int, typer.Option(help="Training rows held out, for the learning curves only.")] = 0,
-    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
+    tuned: runs.Tuned = None,
     out_folder: Annotated[
         Path | None, typer.Option("--out", help="The study's folder. [default: study-PRESET]")
     ] = None,
-    store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at a time, sharing the cores. [default: one a core]")] = None,
-    executor_name: Annotated[str, typer.Option("--executor", help="Who trains: local, or ray, a cluster.")] = "local",
-    address: Annotated[str | None, typer.Option(help="With ray: the cluster, as host:port. [default: found]")] = None,
-    cpus_per_run: Annotated[int | None, typer.Option(help="With ray: the cores of a run. [default: 1]")] = None,
-    gpus_per_run: Annotated[float | None, typer.Option(help="With ray: GPUs of a run, 0.25 say. [default: 0]")] = None,
-    storage: Annotated[str | None, typer.Option(help=_STORAGE)] = None,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
+    store_name: runs.StoreName = None,
+    jobs: runs.Jobs = None,
+    executor_name: runs.ExecutorName = "local",
+    address: runs.Address = None,
+    cpus_per_run: runs.CpusPerRun = None,
+    gpus_per_run: runs.GpusPerRun = None,
+    storage_name: runs.StorageName = None,
+    checkpoint_every: runs.CheckpointEvery = 60.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
 ) -> None:
-    """Train every model with every number of labels and many seeds, and print the table.
+    """Train every model with every number of labels and several seeds, and print the table.
 
-    The same command again runs only what is missing. `laddernet study status --out DIR` shows its progress from another
+    The same command again runs only what is missing. `laddernet study status --out DIR` shows the progress from another
     terminal. `laddernet study export DIR FILE` writes all finished runs to one text file, and `laddernet study import
-    FILE DIR` adds them to a study elsewhere, which then goes on from there.
+    FILE DIR` adds them to another study, which then goes on from there.
     """
     command = ["laddernet", *sys.argv[1:]]
     if what in ("export", "import"):
@@ -92,15 +83,26 @@ def study(
     if what == "status":
         _show_status(out_folder, store_name)
         return
+    from laddernet import checks
+    from laddernet.data import load
+    from laddernet.machine import cores
+    from laddernet.report.status import Status, estimate
+    from laddernet.report.study import write_report
+    from laddernet.study.addresses import has_no_password, without_passwords
+    from laddernet.study.driver import drive
+    from laddernet.study.plan import keep_plan, plan, preset
+    from laddernet.study.store import Store
+    from laddernet.training.settings import precision_notice
+    from laddernet.training.tuned import choice
+
     checks.number("--checkpoint-every", checkpoint_every)
     asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
     folder = out_folder or Path(f"study-{what}")
     dataset = load(asked.data)
-    sizes = None if hidden is None else whole_numbers("hidden", hidden)
     configs = plan(
         dataset,
         asked,
-        hidden=sizes,
+        hidden=runs.layer_sizes(hidden),
         batch_size=batch_size,
         labelled_batch_size=labelled_batch_size,
         copies=copies,
@@ -111,8 +113,15 @@ def study(
 
     if notice := precision_notice(precision):
         say(notice)
-    executor = choose_executor(
-        executor_name, folder, jobs, address, cpus_per_run, gpus_per_run, storage, dry_run=dry_run
+    executor = runs.choose_executor(
+        executor_name,
+        folder,
+        jobs=jobs,
+        address=address,
+        cpus=cpus_per_run,
+        gpus=gpus_per_run,
+        storage=storage_name,
+        dry_run=dry_run,
     )
     shown_store = store_name or str(folder / "study.db")
     if dry_run:
@@ -132,12 +141,12 @@ def study(
     network = (dataset.n_features, *first.hidden, dataset.n_classes)
     cores_each = cpus_per_run or 1 if executor_name == "ray" else cores() / executor.slots
     seconds = estimate(status, network, len(dataset.x_train), executor.slots, cores_each)
-    _say_plan(asked, status, seconds, executor.slots, folder)
+    _show_plan(asked, status, seconds, executor.slots, folder)
     if dry_run:
         executor.close()
         return
 
-    public = store_name if store_name and has_no_password(store_name) else None  # none goes into a file
+    public = store_name if store_name and has_no_password(store_name) else None  # no password goes into a file
     hidden_command = without_passwords(command, store_name)
     left = keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
     if replaced := sum(run.status == "done" for run in store.runs(left)):
@@ -162,58 +171,35 @@ def study(
 
 def report(
     folder: Annotated[Path, typer.Option("--out", help="The study's folder.")],
-    store_name: Annotated[str | None, typer.Option("--store", help=_STORE)] = None,
-    html: Annotated[bool, typer.Option("--html", help="Write the page report.html too.")] = False,
+    store_name: runs.StoreName = None,
+    html: Annotated[bool, typer.Option("--html", help="Also write the page report.html.")] = False,
 ) -> None:
     """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX, and as a page."""
+    from laddernet.report.study import write_report
+
     with closing(_open(folder, store_name)) as store:
         write_report(folder, store, _out, html=html)
 
 
-def choose_executor(
-    name: str,
-    folder: Path,
-    jobs: int | None,
-    address: str | None = None,
-    cpus: int | None = None,
-    gpus: float | None = None,
-    storage: str | None = None,
-    *,
-    dry_run: bool = False,
-) -> Executor:
-    """The executor of this name, for a study in ``folder``; if it is Ray, connected to the cluster."""
-    if jobs is not None:
-        checks.integer("--jobs", jobs, most=10_000)
-    if name == "ray":
-        cpus = 1 if cpus is None else cpus
-        return RayExecutor(folder, address, jobs=jobs, cpus=cpus, gpus=gpus or 0, storage=storage, dry_run=dry_run)
-    if name != "local":
-        raise InputError(f"There is no executor {name!r}; give local or ray.")
-    asked = {"address": address, "cpus-per-run": cpus, "gpus-per-run": gpus, "storage": storage}
-    for option, value in asked.items():
-        if value is not None:
-            raise InputError(f"--{option} is for Ray; give --executor ray with it.")
-    return LocalExecutor(jobs or cores(), folder / "workers.log")
-
-
 def _asked(
-    what: Preset,
+    what: "Preset",
     models: str | None,
     labels: str | None,
     seeds: int | None,
     recipe: str | None,
     epochs: int | None,
     data: str | None,
-) -> Preset:
-    if models is not None:  # as CSV: a file's name may have a comma, within quotes
+) -> "Preset":
+    """Return the preset with the changes of the options."""
+    from laddernet.network.models import find
+    from laddernet.training.settings import recipe_named
+
+    if models is not None:  # as CSV: the name of a file may have a comma, in quotes
         what = replace(what, models=tuple(find(name).id for name in names_in(models) or [models]))
     if recipe is not None:
         what = replace(what, recipe=recipe, epochs=recipe_named(recipe).epochs)
     if labels is not None:
-        counts: list[int | Literal["all"]] = [
-            "all" if part.strip() == "all" else whole_number("labels", part) for part in labels.split(",")
-        ]
-        what = replace(what, labels=tuple(counts))
+        what = replace(what, labels=tuple(map(runs.label_count, labels.split(","))))
     if data is not None:
         what = replace(what, data=data)
     return replace(
@@ -223,23 +209,31 @@ def _asked(
     )
 
 
-def _say_plan(asked: Preset, status: Status, seconds: float, slots: int, folder: Path) -> None:
-    runs, done, failures = len(status.configs), status.count("done"), status.count("failed")
+def _show_plan(asked: "Preset", status: "Status", seconds: float, slots: int, folder: Path) -> None:
+    from laddernet.report.status import duration
+
+    total, done, failures = len(status.configs), status.count("done"), status.count("failed")
     counts = ", ".join(map(str, asked.labels))
-    show(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {runs} runs in {folder}")
+    show(f"{asked.data}: {len(asked.models)} models × {counts} labels × {asked.seeds} seeds = {total} runs in {folder}")
     failed = f", {failures} failed" if failures else ""
     left = "nothing left to run"
-    if done + failures < runs:
+    if done + failures < total:
         left = f"about {duration(seconds)} for the rest, {slots} at a time"
     print(f"{done} done{failed}; {left}", flush=True)
 
 
-def _open(folder: Path, store_name: str | None) -> Store:
+def _open(folder: Path, store_name: str | None) -> "Store":
+    from laddernet.study.plan import read_plan
+    from laddernet.study.store import Store
+
     named = read_plan(folder).store
     return Store.open(store_name or named or folder / "study.db", create=False)
 
 
 def _show_status(folder: Path | None, store_name: str | None) -> None:
+    from laddernet.report.status import Status
+    from laddernet.study.plan import read_plan
+
     if folder is None:
         raise InputError("--out is missing; name the study's folder.")
     with closing(_open(folder, store_name)) as store:
@@ -248,15 +242,24 @@ def _show_status(folder: Path | None, store_name: str | None) -> None:
 
 
 def _export(folder: Path, file: Path, store_name: str | None) -> None:
+    from laddernet.report.status import Status
+    from laddernet.study.exchange import export_runs
+    from laddernet.study.plan import read_plan
+
     plan = read_plan(folder)
     with closing(_open(folder, store_name)) as store:
-        runs = Status.of(store, plan.configs, history=True).runs
-    finished = [run for run in runs if run.status == "done"]
+        finished = [run for run in Status.of(store, plan.configs, history=True).runs if run.status == "done"]
     count = export_runs(file, finished, plan.revisions)
     show(f"{len(finished)} finished runs of {folder}; {file} holds {count} runs.")
 
 
 def _import(file: Path, folder: Path, store_name: str | None) -> None:
+    from laddernet.study.addresses import has_no_password
+    from laddernet.study.exchange import read_runs
+    from laddernet.study.plan import extend_plan, read_plan
+    from laddernet.study.store import Store
+    from laddernet.training.config import Config
+
     found, refused = read_runs(file)
     for sentence in refused:
         say(sentence)
@@ -269,21 +272,23 @@ def _import(file: Path, folder: Path, store_name: str | None) -> None:
         left_out = extend_plan(folder, configs, store=public, command=command)
         with closing(Store.open(store_name or read_plan(folder).store or folder / "study.db")) as store:
             new = store.add_finished(found)
-        show(f"{file} holds {_runs(len(found))}; {_runs(len(new))} {'is' if len(new) == 1 else 'are'} new in {folder}.")
+        show(
+            f"{file} holds {_count(len(found))}; {_count(len(new))} {'is' if len(new) == 1 else 'are'} new in {folder}."
+        )
         if left_out:
             advice = "the command of a study that uses those settings puts them into its table"
-            say(f"{_runs(len(left_out))} have other settings than the cells of this study's table; {advice}.")
+            say(f"{_count(len(left_out))} have other settings than the cells of this study's table; {advice}.")
     if refused:
         raise typer.Exit(1)
 
 
-def _runs(count: int) -> str:
+def _count(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
 
 
 @contextmanager
 def _shown(view: Callable[[], RenderableType]) -> Iterator[Callable[[], None]]:
-    """A live view on a terminal, nothing elsewhere; what is yielded is to be called when something has changed."""
+    """Show a live view on a terminal, nothing elsewhere; the yielded function updates it."""
     if not _err.is_terminal:
         yield lambda: None
         return

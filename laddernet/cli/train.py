@@ -9,72 +9,72 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from laddernet import checks
-from laddernet.cli.options import stoppable, whole_number, whole_numbers
+from laddernet.cli import runs
+from laddernet.cli.options import stoppable
 from laddernet.data import load, training_data
 from laddernet.errors import InputError
-from laddernet.progress import progress_shown
 from laddernet.text import say, show
-from laddernet.training.loop import on_device
-from laddernet.training.program import steps_per_epoch
-from laddernet.training.programs import keep_compiled_programs
-from laddernet.training.run import default_folder, run
-from laddernet.training.settings import COPIES, LABELLED_BATCH, PRECISION, RECIPE, TUNED, configure, precision_notice
-from laddernet.training.tuned import choice
 
 err = Console(stderr=True)
 
 
 def train(
-    data_name: Annotated[str, typer.Option("--data", help="Data set: digits or mnist.")] = "digits",
-    labels: Annotated[str, typer.Option(help="How many training rows are labelled, or 'all'.")] = "100",
-    model: Annotated[
-        str, typer.Option(help="A model's id, or file.py:Class for a combinator of your own.")
-    ] = "vanilla",
-    seed: Annotated[int, typer.Option(help="Fixes initial values, noise, order and which rows are labelled.")] = 0,
-    recipe: Annotated[str, typer.Option(help=RECIPE)] = "paper",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows. [default: recipe's]")] = None,
+    data_name: runs.DataName = "digits",
+    labels: runs.Labels = "100",
+    model: Annotated[str, typer.Option(help="Model id, or file.py:Class for a combinator of your own.")] = "vanilla",
+    seed: Annotated[int, typer.Option(help="Seed of initial values, noise, batches and the choice of labels.")] = 0,
+    recipe: runs.Recipe = "paper",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows. [default: the recipe's]")] = None,
     decay_epochs: Annotated[
-        int | None, typer.Option(help="Last epochs, with the learning rate falling to 0. [default: recipe's]")
+        int | None, typer.Option(help="Last epochs, in which the learning rate falls to 0. [default: the recipe's]")
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Noise std: one value, 'input,hidden', or one a layer. [default: tuned]")
+        str | None,
+        typer.Option(help="Standard deviation of the noise: one, 'input,hidden', or one per layer. [default: tuned]"),
     ] = None,
     recon_weights: Annotated[
-        str | None, typer.Option(help="λ: one value, 'λ0,λ1,λ≥2', or one a layer. [default: tuned]")
+        str | None,
+        typer.Option(help="Reconstruction weights λ: one, 'λ0,λ1,λ≥2', or one per layer. [default: tuned]"),
     ] = None,
     eta: Annotated[
-        float | None, typer.Option(help="Std of the initial weights of MLP and AMLP combinators. [default: tuned]")
+        float | None,
+        typer.Option(help="Standard deviation η of the initial weights of MLP and AMLP. [default: tuned]"),
     ] = None,
-    hidden: Annotated[
-        str | None, typer.Option(help="Hidden sizes, as in 1000,500,250. [default: the paper's for mnist]")
-    ] = None,
+    hidden: runs.Hidden = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Adam's learning rate. [default: tuned, or the recipe's]")
     ] = None,
-    tuned: Annotated[str | None, typer.Option(help=TUNED)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Unlabelled rows of a step. [default: recipe's]")] = None,
-    labelled_batch_size: Annotated[int | None, typer.Option(help=LABELLED_BATCH)] = None,
+    tuned: runs.Tuned = None,
+    batch_size: runs.BatchSize = None,
+    labelled_batch_size: runs.LabelledBatchSize = None,
     weight_decay: Annotated[
-        float | None, typer.Option(help="AdamW's, of the weight matrices. [default: recipe's]")
+        float | None, typer.Option(help="AdamW's weight decay, for the weight matrices. [default: the recipe's]")
     ] = None,
-    copies: Annotated[int | None, typer.Option(help=COPIES)] = None,
-    precision: Annotated[str, typer.Option(help=PRECISION)] = "float32",
+    copies: runs.Copies = None,
+    precision: runs.Precision = "float32",
     validation: Annotated[
         int | None,
         typer.Option(help="Training rows held out for validation. [default: a sixth, 0 if all are labelled]"),
     ] = None,
     out_folder: Annotated[
-        Path | None, typer.Option("--out", help="The run's folder. [default: a name of its own in runs/]")
+        Path | None, typer.Option("--out", help="The run's folder. [default: a new name in runs/]")
     ] = None,
-    evaluate_every: Annotated[int, typer.Option(min=1, help="Epochs from one evaluation to the next.")] = 1,
+    evaluate_every: Annotated[int, typer.Option(min=1, help="Epochs between evaluations.")] = 1,
     track_test: Annotated[
-        bool, typer.Option("--track-test", help="Record the test error by epoch too; it decides nothing.")
+        bool, typer.Option("--track-test", help="Record the test error at each evaluation; it affects nothing.")
     ] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0, help="Seconds from one checkpoint to the next.")] = 60.0,
+    checkpoint_every: runs.CheckpointEvery = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train one model; the same command again resumes it."""
+    from laddernet import checks
+    from laddernet.progress import progress_shown
+    from laddernet.training.loop import on_device
+    from laddernet.training.program import steps_per_epoch
+    from laddernet.training.programs import keep_compiled_programs
+    from laddernet.training.run import default_folder, run
+    from laddernet.training.settings import configure, precision_notice
+    from laddernet.training.tuned import choice
 
     checks.number("--checkpoint-every", checkpoint_every)
     keep_compiled_programs()
@@ -82,24 +82,24 @@ def train(
     dataset = load(data_name)
     config = configure(
         dataset,
-        labels="all" if labels == "all" else whole_number("labels", labels),
+        labels=runs.label_count(labels),
         model=model,
-        hidden=None if hidden is None else whole_numbers("hidden", hidden),
-        noise=_numbers("noise", noise),
-        recon_weights=_numbers("recon-weights", recon_weights),
-        eta=eta,
+        seed=seed,
+        validation=validation,
+        hidden=runs.layer_sizes(hidden),
+        precision=precision,
         recipe=recipe,
         epochs=epochs,
         decay_epochs=decay_epochs,
+        noise=_numbers("noise", noise),
+        recon_weights=_numbers("recon-weights", recon_weights),
+        eta=eta,
         learning_rate=learning_rate,
+        tuned=choice(tuned),
         batch_size=batch_size,
         labelled_batch_size=labelled_batch_size,
-        weight_decay=weight_decay,
         copies=copies,
-        precision=precision,
-        validation=validation,
-        seed=seed,
-        tuned=choice(tuned),
+        weight_decay=weight_decay,
     )
     if notice := precision_notice(precision):
         say(notice)
@@ -132,4 +132,4 @@ def _numbers(name: str, text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--{name} is {text!r}; give numbers with commas between, as in 0.3,0.2.") from None
+        raise InputError(f"--{name} must be numbers separated by commas, as in 0.3,0.2, got {text!r}.") from None

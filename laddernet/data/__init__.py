@@ -1,4 +1,4 @@
-"""Data: digits and MNIST, verified, and the split of training rows: labelled, unlabelled, validation."""
+"""The data sets digits and MNIST, and the split of training rows into labelled, unlabelled and validation rows."""
 
 from laddernet.data.catalogue import DatasetInfo, fetch, known, load
 from laddernet.data.dataset import Dataset, TrainingRows, check_finite

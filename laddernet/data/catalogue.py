@@ -1,4 +1,4 @@
-"""The data sets that have a name, what is known of each without loading it, and where it is kept."""
+"""The data sets by name: their sizes, where they are kept, and how they are loaded."""
 
 import difflib
 import os
@@ -15,7 +15,7 @@ from laddernet.files import cache_folder
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """A line of the list of data sets; `where` is a folder, or says that nothing need be fetched."""
+    """The description of a data set; `where` is its folder, or a note that it is not fetched."""
 
     name: str
     description: str
@@ -62,11 +62,29 @@ _CATALOGUE = {
 
 
 def load(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bool = True) -> Dataset:
-    """A data set by its name, fetched first if need be and kept in `cache`.
+    """Load a data set; fetch it first if it is not in the cache.
 
-    `cache` is by default the environment's LADDERNET_CACHE, or else the user's cache folder. A progress bar
-    shows only on a terminal.
+    Parameters
+    ----------
+    name
+        ``"digits"`` or ``"mnist"``.
+    cache
+        The folder in which data sets are kept. By default LADDERNET_CACHE, or else the user's cache folder.
+    progress
+        Whether a progress bar is shown while files are fetched, if standard error is a terminal.
 
+    Returns
+    -------
+    Dataset
+        Training and test rows.
+
+    Raises
+    ------
+    InputError
+        If there is no data set of this name, or its files cannot be fetched.
+
+    Examples
+    --------
     >>> digits = load("digits")
     >>> digits.x_train.shape, digits.x_test.shape, digits.n_classes
     ((1437, 64), (360, 64), 10)
@@ -75,8 +93,20 @@ def load(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bo
 
 
 def fetch(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bool = True) -> Path | None:
-    """See to it that a data set is here, verified, and return its folder; None if there is nothing to fetch.
+    """Fetch a data set into the cache if it is not there, and verify its files.
 
+    Parameters
+    ----------
+    name, cache, progress
+        As in `load`.
+
+    Returns
+    -------
+    Path or None
+        The folder of its files; None if the data set ships with a dependency.
+
+    Examples
+    --------
     >>> fetch("digits") is None
     True
     """
@@ -89,8 +119,20 @@ def fetch(name: str, *, cache: str | os.PathLike[str] | None = None, progress: b
 
 
 def known(*, cache: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
-    """Every data set that has a name; `cached` means that its files are here and whole.
+    """Return a description of every data set.
 
+    Parameters
+    ----------
+    cache
+        As in `load`.
+
+    Returns
+    -------
+    list of DatasetInfo
+        `cached` is true if all files are in the cache and verified.
+
+    Examples
+    --------
     >>> [info.name for info in known()]
     ['digits', 'mnist']
     """

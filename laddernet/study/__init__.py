@@ -1,1 +1,1 @@
-"""Many runs: every model, every number of labels, many seeds."""
+"""Studies: runs of every model with every number of labels and several seeds."""

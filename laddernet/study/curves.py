@@ -1,15 +1,15 @@
-"""Learning curves, thinned to what a screen can show."""
+"""Learning curves, thinned to the resolution of a screen."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from laddernet.checks import is_finite
 
-_POINTS = 80  # of a curve: more than a screen shows, few enough for hundreds of runs in one file
+_POINTS = 80  # per curve: enough for a screen, few enough for hundreds of runs in one file
 
 
 def points(history: Sequence[Mapping[str, Any]], quantity: str) -> dict[int, float]:
-    """Values by epoch, to four digits, thinned evenly to as many as a screen can show; the first and the last stay."""
+    """Return values by epoch, to four digits, thinned evenly; the first and the last stay."""
     known = [(record["epoch"], record[quantity]) for record in history if is_finite(record.get(quantity))]
     step = max(1.0, (len(known) - 1) / (_POINTS - 1))
     kept = [known[round(place * step)] for place in range(min(len(known), _POINTS))]
@@ -17,7 +17,7 @@ def points(history: Sequence[Mapping[str, Any]], quantity: str) -> dict[int, flo
 
 
 def thinned(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The records of a run reduced to what the page shows of them; thinning them again changes nothing.
+    """Return the records of a run with thinned curves; thinning them again changes nothing.
 
     >>> thinned([{"epoch": 1, "cost": 2.34567}, {"epoch": 2, "cost": 1.0}])
     [{'epoch': 1, 'cost': 2.346}, {'epoch': 2, 'cost': 1}]
@@ -30,11 +30,12 @@ def thinned(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def quantities(history: Iterable[Mapping[str, Any]]) -> dict[str, None]:
+    """Return the names of all recorded quantities, in order."""
     return dict.fromkeys(name for record in history for name in record if name != "epoch")
 
 
 def short(value: float) -> float:
-    """To four significant digits, and without the ".0" of a whole number.
+    """Round to four significant digits, without the ".0" of a whole number.
 
     >>> short(0.123456), short(5.0)
     (0.1235, 5)

@@ -1,7 +1,7 @@
 """The driver: claims runs from the store, gives them to an executor, and records how they end.
 
-All that must survive is in the store and in the runs' folders, so a driver may be killed at any moment and started
-again, and several may share one store.
+The whole state is in the store and in the runs' folders. So a driver may be killed at any moment and started again, and
+several drivers may share one store.
 """
 
 import os
@@ -24,29 +24,29 @@ from laddernet.training.config import Config
 from laddernet.training.run import default_folder
 
 HEARTBEAT = 5.0  # seconds
-_DEATHS = 10  # of a run's process, after which the run itself is to blame
+_LOSSES = 10  # of a run's process, after which the run counts as failed
 
-# A worker that gives no sign of progress for so long hangs: until its first epoch is over, which may have to fetch data
-# and compile, and from one epoch to the next; longer, if one of the run's epochs has taken a tenth of that or more.
+# Seconds without an epoch after which a worker hangs: for the first epoch, which includes fetching data and compiling,
+# and for each further epoch. Ten times the run's longest epoch, if that is more.
 _FIRST_SECONDS = 3600.0
 _NEXT_SECONDS = 600.0
 _EPOCHS = 10
-_AWAKE = 10.0  # seconds from one look to the next that count: the rest of a longer gap, the driver was suspended
+_AWAKE = 10.0  # seconds: the part of a gap between two checks that counts; in a longer gap the driver was suspended
 
 
 @dataclass
 class _Running:
-    """A run in a slot, and for how long its worker has given no sign."""
+    """A run in a slot, and the time since its worker's last event."""
 
     run: Run
     config: Config
     progress: dict[str, Any] | None = None
-    has_begun: bool = False  # on a cluster, it may have to wait for a worker
+    has_begun: bool = False  # on a cluster, a run may wait for a worker
     silence: float = 0.0  # seconds
     longest: float = 0.0  # seconds of an epoch so far
 
     def note(self, event: Event) -> None:
-        """Take notice of a sign of progress."""
+        """Record an event of progress."""
         if event["event"] == "epoch":
             self.longest = max(self.longest, self.silence)
             self.progress = _progress(event["record"], self.config.epochs, self.progress)
@@ -54,6 +54,7 @@ class _Running:
         self.silence = 0.0
 
     def hangs(self) -> bool:
+        """Return whether the last event is too long ago."""
         patience = _FIRST_SECONDS if self.progress is None else max(_NEXT_SECONDS, _EPOCHS * self.longest)
         return self.has_begun and self.silence > patience
 
@@ -71,36 +72,59 @@ def drive(
     test: bool = True,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Train what is not done yet of these runs, until all are done or have failed. The runs' folders go in ``folder``.
+    """Train these runs until all are done or have failed.
 
-    Runs that another driver holds are waited for, and taken over if it dies; runs that another has taken over, because
-    this one was suspended, are stopped here. A search, which finds out as it goes which runs it needs, says by ``more``
-    which are left, given the number of free slots; it has no use for ``test`` errors. A run of a study that is lost too
-    often has failed; a search ends then, with an `InputError`.
+    Runs that another driver holds are awaited, and taken over if it dies. Runs that another driver has taken over,
+    because this one was suspended, are stopped here. A run of a study that is lost ten times has failed; a search then
+    ends with an `InputError`.
+
+    Parameters
+    ----------
+    store
+        Records the runs. Runs that are done there are not trained.
+    configs
+        The configurations by fingerprint.
+    executor
+        Trains the runs. It is closed at the end.
+    folder
+        The parent of the runs' folders.
+    command
+        The command that is recorded with each run.
+    checkpoint_every
+        Seconds between checkpoints.
+    on_change
+        Called when the state of a run has changed.
+    more
+        For a search, whose runs depend on earlier results: returns the runs that are left, given the number of free
+        slots.
+    test
+        Whether test errors are computed.
+    clock
+        The clock for heartbeats and for workers that hang.
     """
     owner = f"{socket.gethostname()}:{os.getpid()}:{_place() or '?'}:{uuid.uuid4().hex[:8]}"
     _release_dead(store)
     store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
     running: dict[int, _Running] = {}
-    shapes: dict[int, tuple[Any, ...]] = {}  # what each slot compiled last
-    deaths: Counter[str] = Counter()
+    shapes: dict[int, tuple[Any, ...]] = {}  # of the program that each slot compiled last
+    losses: Counter[str] = Counter()
     beaten = asked = looked = clock()
     changed = True
 
     def end(slot: int, event: Event) -> None:
         nonlocal changed
         fingerprint = running.pop(slot).run.fingerprint
-        deaths[fingerprint] += event["event"] == "lost"
-        if more is not None and deaths[fingerprint] >= _DEATHS:  # recorded, its trial would have failed for good
+        losses[fingerprint] += event["event"] == "lost"
+        if more is not None and losses[fingerprint] >= _LOSSES:  # if it were recorded, its trial would fail for good
             reason = str(event["error"]).rstrip(".")
-            advice = "mend that, and give the same command to go on"
-            raise InputError(f"A draw was lost {_DEATHS} times, the last time for this reason: {reason}; {advice}.")
-        _end(store, owner, fingerprint, event, give_up=deaths[fingerprint] >= _DEATHS)
+            advice = "correct that, and repeat the command to go on"
+            raise InputError(f"A draw was lost {_LOSSES} times, the last time for this reason: {reason}; {advice}.")
+        _end(store, owner, fingerprint, event, give_up=losses[fingerprint] >= _LOSSES)
         changed = True
 
     try:
         while True:
-            # Before anything is claimed: after a pause, runs that are under way here may be another driver's.
+            # Before anything is claimed: after a suspension, another driver may hold the runs that are running here.
             if clock() - beaten >= HEARTBEAT:
                 lost = store.heartbeat(owner, {held.run.fingerprint: held.progress for held in running.values()})
                 for slot in [slot for slot, held in running.items() if held.run.fingerprint in lost]:
@@ -109,7 +133,7 @@ def drive(
                     changed = True
                 beaten = clock()
             vacant = (slot for slot in count() if slot not in running)
-            free = list(islice(vacant, max(executor.slots - len(running), 0)))  # their number may change at any time
+            free = list(islice(vacant, max(executor.slots - len(running), 0)))  # slots may change at any time
             if more is not None and free and (changed or clock() - asked >= 1):
                 configs = more(len(free))
                 store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
@@ -131,7 +155,7 @@ def drive(
                 held.silence += min(clock() - looked, _AWAKE) if held.has_begun else 0.0
             looked = clock()
             for slot, event in events:
-                if slot not in running:  # a worker was killed that had nothing to do; the next task gets a new one
+                if slot not in running:  # an idle worker was killed; the next task gets a new one
                     continue
                 if event["event"] in ("begun", "epoch"):
                     running[slot].note(event)
@@ -156,7 +180,7 @@ def _are_open(store: Store, configs: Collection[str]) -> bool:
 def _claim(
     store: Store, owner: str, configs: dict[str, Config], shapes: dict[int, tuple[Any, ...]], slot: int
 ) -> Run | None:
-    """A waiting run: rather one that the slot has compiled, rather not one that another slot has."""
+    """Claim a waiting run: preferably of the program that the slot has compiled, then of one that no slot has."""
     others = {shapes[other] for other in shapes if other != slot}
     mine = [fingerprint for fingerprint, config in configs.items() if shape(config) == shapes.get(slot)]
     nobodys = [fingerprint for fingerprint, config in configs.items() if shape(config) not in others]
@@ -173,7 +197,7 @@ def _task(held: _Running, folder: Path, command: list[str], checkpoint_every: fl
 
 
 def _progress(record: dict[str, Any], epochs: int, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Where a run is, with the errors that were measured last.
+    """Return the progress of a run, with the errors that were measured last.
 
     >>> _progress({"epoch": 3, "cost": 1.5}, 9, {"epoch": 2, "epochs": 9, "cost": 2.0, "test_error": 4.0})
     {'epoch': 3, 'epochs': 9, 'cost': 1.5, 'test_error': 4.0}
@@ -192,7 +216,7 @@ def _end(store: Store, owner: str, fingerprint: str, event: Event, *, give_up: b
 
 
 def _release_dead(store: Store) -> None:
-    """Give back at once what drivers held that were killed on this machine; the leases of others expire in a minute."""
+    """Release the runs of drivers that were killed on this machine; the leases of others expire in a minute."""
     place = _place()
     for owner in {run.owner for run in store.runs(status="running") if run.owner}:
         named = re.fullmatch(r".*:([0-9]{1,9}):([^:]+):[^:]*", owner)
@@ -201,9 +225,9 @@ def _release_dead(store: Store) -> None:
 
 
 def _place() -> str | None:
-    """A name for where a process number means one process: this start of the kernel, and the namespace.
+    """Return a name for the scope of process ids: this boot of the kernel and the namespace. None if there is none.
 
-    Containers may share a host's name, and each has a process 1. None where the system has no such names.
+    Host names do not suffice: containers may share one, and each has a process 1.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -213,7 +237,7 @@ def _place() -> str | None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether there is such a process here. Only where `_place` has a name: on Windows, this call would end it."""
+    """Return whether a process exists. Only for systems with a `_place`: on Windows, this call would end it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

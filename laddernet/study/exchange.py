@@ -43,7 +43,7 @@ def export_runs(path: Path, runs: Iterable[Run], revisions: Mapping[str, int]) -
             try:
                 kept = _content(line)
             except InputError as error:
-                raise InputError(f"Line {number} of {path}: {error}; mend that line or choose another file.") from None
+                raise InputError(f"Line {number} of {path}: {error}; repair that line or name another file.") from None
             held[kept["fingerprint"]] = kept
     for run in runs:
         held[run.fingerprint] = {
@@ -60,10 +60,10 @@ def export_runs(path: Path, runs: Iterable[Run], revisions: Mapping[str, int]) -
 
 
 def read_runs(path: Path) -> tuple[dict[str, Json], list[str]]:
-    """Read an exported file: its runs by fingerprint, and a sentence for each line that cannot be used.
+    """Read an exported file; return its runs by fingerprint, and a sentence for each line that is refused.
 
     A line is refused if it is damaged, if its fingerprint is not that of its configuration, or if another revision of
-    the training program computed it. A run that stands in the file twice counts once.
+    the training program computed it. A run that is in the file twice counts once.
     """
     found: dict[str, Json] = {}
     refused: list[str] = []
@@ -94,7 +94,7 @@ def _order(run: Json) -> tuple[Any, ...]:
 
 
 def _content(line: bytes) -> Json:
-    """The parts of a line whose SHA-256 is right."""
+    """Return the parts of a line; refuse it if its SHA-256 is wrong."""
     try:
         run = from_json(line)
         digest = run.pop("sha256")
@@ -109,7 +109,7 @@ def _content(line: bytes) -> Json:
 
 
 def _checked(run: Json) -> Json:
-    """The same run, with its history as records, if this version of laddernet would compute it."""
+    """Return a run with its history as records; refuse a run that this revision would not compute."""
     if run["revision"] != REVISION:
         raise InputError(f"revision {run['revision']} of the training program computed it, and this is {REVISION}")
     try:
@@ -126,7 +126,7 @@ def _checked(run: Json) -> Json:
 
 
 def _columns(history: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """A list for each quantity, with null where an epoch did not measure it.
+    """Return a list for each quantity, with None for epochs that did not measure it.
 
     >>> _columns([{"epoch": 1, "cost": 2.5}, {"epoch": 2, "cost": 2, "test_error": 9}])
     {'epoch': [1, 2], 'cost': [2.5, 2], 'test_error': [None, 9]}
@@ -136,7 +136,8 @@ def _columns(history: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _records(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
-    """
+    """Reverse `_columns`.
+
     >>> _records({"epoch": [1, 2], "test_error": [None, 9]})
     [{'epoch': 1}, {'epoch': 2, 'test_error': 9}]
     """

@@ -1,4 +1,4 @@
-"""What a study is to run: presets, the runs that they stand for, and the plan that a study's folder keeps."""
+"""The plan of a study: presets, their runs, and the plan file in a study's folder."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +19,7 @@ Key = tuple[str, int]  # a model's id and a number of labels
 
 @dataclass(frozen=True)
 class Preset:
-    """A study that has a name."""
+    """The settings of a named study."""
 
     description: str
     data: str
@@ -40,16 +40,16 @@ PRESETS = {
 
 
 def preset(name: str) -> Preset:
-    """The preset of this name."""
+    """Return the preset of this name."""
     if name not in PRESETS:
         raise InputError(f"There is no preset {name!r}; give one of {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
 def plan(dataset: Dataset, what: Preset, **settings: Any) -> dict[str, Config]:
-    """The configurations of all runs, by fingerprint: all seeds of a model with one number of labels together.
+    """Return the configurations of all runs by fingerprint, ordered by number of labels, model and seed.
 
-    ``settings`` are those of :func:`laddernet.training.settings.configure` that hold for all.
+    ``settings`` are arguments of :func:`laddernet.training.settings.configure`, the same for all runs.
     """
     checks.integer("seeds", what.seeds, most=10_000)
     configs = [
@@ -62,37 +62,37 @@ def plan(dataset: Dataset, what: Preset, **settings: Any) -> dict[str, Config]:
 
 
 def cell(config: Config) -> Key:
-    """Where a run belongs in the table."""
+    """Return the cell of the table to which a run belongs."""
     return config.model, config.labels
 
 
 def shape(config: Config) -> tuple[Any, ...]:
-    """What runs that share a compiled program have in common."""
+    """Return the settings on which the compiled program depends."""
     rows = (config.labels, config.validation, config.batch_size, config.labelled_batch_size, config.copies)
     return config.data, config.model, config.hidden, config.precision, *rows
 
 
-# --- What a study's folder keeps --------------------------------------------------------------------------------
+# --- The plan file ----------------------------------------------------------------------------------------------
 
 _FILE = "study.json"
-_FORMAT = 2  # 1, which the file does not name: configurations alone, of revision 9
+_FORMAT = 2  # format 1 has no number: configurations alone, of revision 9
 _FIRST_REVISION = 9
 
 
 class Plan(NamedTuple):
-    """What a study's folder keeps."""
+    """The content of a study's plan file."""
 
     configs: dict[str, Config]  # by fingerprint
-    store: str | None  # its address, if it is not in the folder
-    command: str  # the last
-    revisions: dict[str, int]  # of the training program that each run is for, by fingerprint
+    store: str | None  # the store's address, if it is not in the folder
+    command: str  # the last command
+    revisions: dict[str, int]  # of the training program, by fingerprint
 
 
 def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> list[str]:
-    """Write what the folder's study consists of, now that these runs belong to it; return those that no longer do.
+    """Add runs to the folder's plan; return the fingerprints of the runs that leave it.
 
-    Runs of an earlier command stay, so that models and seeds can be added; but not those of other data, nor of a cell
-    that is now to be computed with other settings or by another revision, for a table must not mix them.
+    Runs of earlier commands stay, so that models and seeds can be added. Runs leave the plan if they are of other data,
+    or of a cell that is now computed with other settings or by another revision: a cell must not mix them.
     """
     earlier, _, _, revisions = _plan_so_far(folder)
     data = {config.data for config in configs.values()}
@@ -107,10 +107,10 @@ def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, co
 
 
 def extend_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> list[str]:
-    """Add runs that were finished elsewhere to the folder's study; return those that have no place in its table.
+    """Add runs that were finished elsewhere to the folder's plan; return the fingerprints of those that do not fit.
 
-    A run has one if its cell is empty or holds runs of the same settings and revision, on the same data. ``store`` and
-    ``command`` are kept if the folder has no study yet.
+    A run fits if its cell is empty or has runs of the same settings and revision, on the same data. ``store`` and
+    ``command`` are recorded if the folder has no plan yet.
     """
     earlier, known_store, known_command, revisions = _plan_so_far(folder)
     settings = {cell(config): (revisions[name], replace(config, seed=0)) for name, config in earlier.items()}
@@ -140,10 +140,10 @@ def _write_plan(folder: Path, plan: Plan) -> None:
 
 
 def read_plan(folder: Path) -> Plan:
-    """The plan of the study in this folder.
+    """Read the plan of the study in this folder.
 
-    A run's fingerprint is the one that the plan keeps: after a change of the training program, the same configuration
-    has another.
+    The fingerprints are those of the file: after a change of the training program, the same configuration has another
+    fingerprint.
     """
     path = folder / _FILE
     if not path.exists():

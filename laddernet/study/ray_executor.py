@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster, whose nodes may come and go."""
+"""Runs on a Ray cluster, whose nodes may join and leave."""
 
 import math
 import os
@@ -14,30 +14,19 @@ from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import writing
-from laddernet.study.executors import Child, Event, Task, received
-from laddernet.study.storage import Storage, shown
+from laddernet.study.addresses import shown
+from laddernet.study.executors import Event, Task
+from laddernet.study.processes import Child, received
+from laddernet.study.storage import Storage
 
 _PATIENCE = 60.0  # seconds, for Python and Ray to be loaded and the cluster to answer
-# Ray tries once a second until it believes that a token is wrong.
+_ADVICE = "check that it runs (`ray status`), and the --address"
+# With more retries, one a second, Ray takes longer to find that a token is wrong.
 _ENVIRONMENT = {"RAY_NUM_REDIS_GET_RETRIES": "2", "RAY_USAGE_STATS_ENABLED": "0", "RAY_COLOR_PREFIX": "0"}
 
 
-def reach(address: str) -> None:
-    """Find that something listens there: at once, where Ray would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if "://" in address or not host or not port.isdecimal():
-        raise InputError(
-            f"--address is {shown(address)!r}; write it as host:port, on a machine that is a node of the cluster."
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-    except (OSError, OverflowError) as error:
-        advice = "check that it runs (`ray status`), and the --address"
-        raise InputError(f"Cannot reach the Ray cluster at {address} ({error}); {advice}.") from error
-
-
 class RayExecutor:
-    """Workers on the nodes of a cluster, reached through a process of its own (``ray_bridge.py``)."""
+    """Workers on the nodes of a cluster, reached through a separate process (``ray_bridge.py``)."""
 
     def __init__(
         self,
@@ -53,11 +42,12 @@ class RayExecutor:
         if find_spec("ray") is None:
             raise InputError("Ray is not installed; install it with pip install 'laddernet[ray]'.")
         if cpus < 1:
-            raise InputError(f"--cpus-per-run is {cpus}; it must be 1 or more.")
+            raise InputError(f"--cpus-per-run must be 1 or more, got {cpus}.")
         if not 0 <= gpus < math.inf or (gpus > 1 and gpus % 1):
-            raise InputError(f"--gpus-per-run is {gpus:g}; it must be 0, a share below 1, or a whole number.")
-        if address is not None:
-            reach(address)
+            raise InputError(f"--gpus-per-run must be 0, a share below 1, or a whole number, got {gpus:g}.")
+        address = address or os.environ.get("RAY_ADDRESS") or "auto"
+        if address != "auto":
+            _check_listens(address)
         self.slots = 0
         self._folder = folder.resolve()
         self._log = Path(os.devnull) if dry_run else folder / "workers.log"
@@ -66,7 +56,7 @@ class RayExecutor:
                 folder.mkdir(parents=True, exist_ok=True)
         where = Storage(storage or self._folder)
         self._options = {
-            "address": address or "auto",
+            "address": address,
             "cpus": cpus,
             "gpus": gpus,
             "jobs": jobs,
@@ -75,9 +65,9 @@ class RayExecutor:
             "folder": str(self._folder),
         }
         self._bridge: Child | None = None
-        self._heard: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
         self._numbers = count()
-        self._tasks: dict[int, int] = {}  # by slot, the number of the task that it has: events of others are late
+        self._tasks: dict[int, int] = {}  # by slot, the number of its task: events of other numbers are late
         self._connect()
 
     def start(self, slot: int, task: Task) -> None:
@@ -92,26 +82,18 @@ class RayExecutor:
         if self._bridge is None:
             time.sleep(timeout)
             return []
-        lines = self._lines(timeout)
-        if lines is None:
-            self.close()
-            sentence = f"The connection to Ray was lost; {self._log} may say why."
-            lost = [(slot, {"event": "lost", "error": sentence}) for slot in sorted(self._tasks)]
-            self._tasks.clear()
-            return lost
-        told: list[tuple[int, Event]] = []
-        for line in lines:
-            if "refused" in line:
-                raise InputError(line["refused"])
-            if "notice" in line:
-                print(line["notice"], file=sys.stderr, flush=True)
-            if "slots" in line:
-                self.slots = line["slots"]
-            if "slot" in line and self._tasks.get(line["slot"]) == line["number"]:
-                told.append((line["slot"], line["event"]))
+        events: list[tuple[int, Event]] = []
+        for line in self._received(timeout):
+            if line is None:
+                self.close()
+                sentence = f"The connection to Ray was lost; {self._log} may say why."
+                events += [(slot, {"event": "lost", "error": sentence}) for slot in sorted(self._tasks)]
+                self._tasks.clear()
+            elif "event" in line and self._tasks.get(line["slot"]) == line["number"]:
+                events.append((line["slot"], line["event"]))
                 if line["event"]["event"] not in ("begun", "epoch"):
                     del self._tasks[line["slot"]]
-        return told
+        return events
 
     def stop(self, slot: int) -> None:
         if self._bridge is not None and self._tasks.pop(slot, None) is not None:
@@ -119,37 +101,43 @@ class RayExecutor:
 
     def close(self) -> None:
         if self._bridge is not None:
-            self._bridge.end(patience=10)  # at the end of its input it lets its workers go and ends
+            self._bridge.end(patience=10)  # at the end of its input it ends its workers and itself
             self._bridge = None
 
     def _connect(self) -> None:
         environment = {**_ENVIRONMENT, **os.environ}
-        self._bridge = Child(["laddernet.study.ray_bridge"], self._log, self._heard, environment)
+        self._bridge = Child(["laddernet.study.ray_bridge"], self._log, self._lines, environment)
         self._bridge.write(self._options)  # not as its arguments, which every user of the machine can see
         ends = time.monotonic() + _PATIENCE
         self.slots = 0
         try:
             while not self.slots:
                 left = ends - time.monotonic()
-                lines = self._lines(left) if left > 0 else None
-                if lines is None:
-                    advice = "check that it runs (`ray status`), and the --address"
-                    raise InputError(f"The Ray cluster at {self._options['address']} does not answer; {advice}.")
-                for line in lines:
-                    if "refused" in line:
-                        raise InputError(line["refused"])
-                    self.slots = line.get("slots", self.slots)
+                if left <= 0 or None in self._received(left):
+                    raise InputError(f"The Ray cluster at {self._options['address']} does not answer; {_ADVICE}.")
         except BaseException:
             self.close()
             raise
 
-    def _lines(self, timeout: float) -> list[dict[str, Any]] | None:
-        """The lines of the bridge, waiting up to ``timeout`` seconds for the first; None at its end."""
-        lines = [line for bridge, line in received(self._heard, timeout) if bridge is self._bridge]
-        if None in lines:
-            lines = lines[: lines.index(None)]
-            if not lines:
-                return None
-            assert self._bridge is not None
-            self._heard.put((self._bridge, None))  # for the next time
+    def _received(self, timeout: float) -> list[dict[str, Any] | None]:
+        """Return the lines of the bridge, and None at its end; wait up to ``timeout`` seconds for the first."""
+        lines = [line for bridge, line in received(self._lines, timeout) if bridge is self._bridge]
+        for line in filter(None, lines):
+            if "refused" in line:
+                raise InputError(line["refused"])
+            if "notice" in line:
+                print(line["notice"], file=sys.stderr, flush=True)
+            self.slots = line.get("slots", self.slots)
         return lines
+
+
+def _check_listens(address: str) -> None:
+    """Check that a process listens at an address: at once, while Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdecimal():
+        advice = "write it as host:port, on a machine that is a node of the cluster"
+        raise InputError(f"The address of the Ray cluster is {shown(address)!r}; {advice}.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"Cannot reach the Ray cluster at {address} ({error}); {_ADVICE}.") from error

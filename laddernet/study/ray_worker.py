@@ -1,9 +1,8 @@
-"""A Ray actor that trains one run after another, on whatever node it is."""
+"""A Ray actor that trains one run after another on its node."""
 
 import os
 import queue
 import shutil
-import socket
 import tempfile
 import threading
 import time
@@ -15,7 +14,9 @@ from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import locked
-from laddernet.study.storage import Mirror, Storage, shown, shown_all
+from laddernet.machine import pin
+from laddernet.study.addresses import shown, shown_all
+from laddernet.study.storage import Mirror, Storage
 from laddernet.study.worker import Event, perform
 from laddernet.training.config import REVISION
 from laddernet.training.programs import keep_compiled_programs
@@ -24,23 +25,23 @@ _SCRATCH = "laddernet-run-"
 
 
 def version() -> list[Any]:
-    """What driver and workers must agree on, for else they would not compute the same."""
+    """Return the version and the revision, which must be the same for driver and workers to compute the same."""
     return [metadata.version("laddernet"), REVISION]
 
 
 class RayWorker:
-    """Remembers what it compiled; its files are in the storage as soon as they are of use to another."""
+    """A worker that keeps its compiled programs, and mirrors the files of its run to the storage."""
 
     def __init__(self, cpus: int, gpus: float, storage: str) -> None:
-        self._locks = pin(cpus)  # before JAX counts the cores
+        self._cores = pin(cpus)  # before JAX counts the cores
         _use_devices(gpus)
         keep_compiled_programs()
         self._where = storage
 
-    def unfit(self, wanted: list[Any], identity: str) -> str | None:
-        """Why no run can be trained here, if so: for the sentence "Node X …"."""
-        if version() != wanted:
-            has, needs = ("{} (revision {})".format(*v) for v in (version(), wanted))
+    def unfit(self, expected: list[Any], identity: str) -> str | None:
+        """Return why no run can be trained here, as the end of a sentence "Node X …", or None."""
+        if version() != expected:
+            has, needs = ("{} (revision {})".format(*v) for v in (version(), expected))
             return f"has laddernet {has}, but the study is of {needs}; install the same on all nodes"
         try:
             self._storage = Storage(self._where)
@@ -50,12 +51,12 @@ class RayWorker:
         except Exception as error:  # fsspec's packages have no exception in common
             return f"cannot reach the storage {shown(self._where)} ({_reason(error)})"
         if seen != identity:
-            advice = "give as --storage a folder that all nodes share, or an address that fsspec knows"
+            advice = "give as --storage a folder that all nodes share, or an address that fsspec supports"
             return f"does not see the storage {self._storage.name}; {advice}"
         return None
 
     def train(self, task: dict[str, Any]) -> Iterator[Event]:
-        """Train a task's run, telling the newest epoch whenever someone listens, and how it ended."""
+        """Train a task's run; yield the newest epoch whenever an event is requested, and at last how the run ended."""
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
         def work() -> None:
@@ -86,13 +87,13 @@ class RayWorker:
                 if ended["event"] == "done":
                     mirror.finish()
                 return ended
-        except Exception as error:  # the storage, or this machine's disk: another attempt may do better
+        except Exception as error:  # of the storage or this machine's disk; another attempt may succeed
             time.sleep(2)
             return {"event": "lost", "error": f"Its files could not be kept ({_reason(error)})."}
 
 
 def _try_to_push(mirror: Mirror) -> None:
-    """A checkpoint that cannot be sent costs time only if the run is lost before the next one."""
+    """Send a checkpoint; a failure matters only if the run is lost before the next checkpoint is sent."""
     try:
         mirror.push()
     except Exception as error:
@@ -103,43 +104,20 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {shown_all(str(error))}"
 
 
-def pin(cpus: int) -> list[socket.socket]:
-    """Keep this process to as many cores as it was given, for a result may depend on their number.
-
-    Cores that no other worker on this machine has, as far as there are any. A socket's name in the kernel says that a
-    core is taken: it goes with its process, however that ends, and needs no file.
-    """
-    if not hasattr(os, "sched_setaffinity"):
-        return []
-    cores = sorted(os.sched_getaffinity(0))
-    locks: dict[int, socket.socket] = {}
-    for core in cores:
-        lock = socket.socket(socket.AF_UNIX)
-        try:
-            lock.bind(f"\0laddernet core {core}")
-            locks[core] = lock
-        except OSError:
-            lock.close()
-        if len(locks) == cpus:
-            break
-    os.sched_setaffinity(0, [*locks, *(core for core in cores if core not in locks)][:cpus])
-    return list(locks.values())
-
-
 def _use_devices(gpus: float) -> None:
     if gpus == 0:
         import jax
 
         jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
     elif gpus < 1:
-        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 * gpus:.3f}"  # else the first would take nearly all
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 * gpus:.3f}"  # by default JAX takes most of it
 
 
 def _remove_left_behind() -> None:
-    """Remove the folders of workers that were killed: nobody holds their locks."""
+    """Remove the folders of workers that were killed, whose locks are free."""
     for lock in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/.lock"):
         with suppress(OSError, InputError):
             if time.time() - lock.stat().st_mtime < 60:
-                continue  # perhaps about to be locked
+                continue  # its worker may be about to lock it
             with locked(lock, busy="It is in use.", timeout=0):
                 shutil.rmtree(lock.parent, ignore_errors=True)

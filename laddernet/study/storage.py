@@ -1,12 +1,11 @@
-"""Where runs on other machines keep their files: a folder that all of them see, or whatever fsspec reaches.
+"""Storage for the files of runs on other machines: a folder that all machines share, or an address of fsspec.
 
-A run is trained in a folder of the machine that it is on, and mirrored here. Each file arrives whole, and the files in
-an order in which a mirror that breaks off is never taken for more than it is: what a run is asked first, arrays before
-the record that vouches for them, the result last.
+A run is trained in a folder of its machine, and mirrored to the storage. Each file is written completely or not at all,
+and in an order in which an interrupted mirror is never mistaken for a complete one: the configuration first, arrays
+before the record with their checksum, the result last.
 """
 
 import os
-import re
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -15,13 +14,14 @@ from typing import Any
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.study.addresses import shown, shown_all
 
-_MARK = ".laddernet-storage"  # by what it holds, a machine knows that it sees the same storage as another
+_MARK = ".laddernet-storage"  # holds a random id, by which machines check that they see the same storage
 _TRIES = 5
 
 
 class Storage:
-    """A place for the files of runs, by folder or by URL.
+    """A folder, or an address of fsspec.
 
     >>> import tempfile
     >>> storage = Storage(tempfile.mkdtemp())
@@ -41,35 +41,35 @@ class Storage:
         self.name = shown(str(where))
         try:
             self._files, root = url_to_fs(str(where))
-        except (ImportError, ValueError) as error:  # a package that this protocol needs, or no such protocol
+        except (ImportError, ValueError) as error:  # a missing package, or an unknown protocol
             advice = "name a folder, or install what fsspec needs for this address"
             raise InputError(f"Cannot use the storage {self.name} ({_line(error, str(where))}); {advice}.") from error
         self._root = str(root).rstrip("/")
         self.folder = Path(self._root) if isinstance(self._files, LocalFileSystem) else None
-        self.url = str(self.folder or where)  # what names it on another machine too
+        self.url = str(self.folder or where)  # valid on other machines too
 
     def identity(self) -> str:
-        """What only this storage holds; written when it is first asked for, so this tells that one can write."""
+        """Return the random id of this storage; write one if there is none, which checks that files can be written."""
         try:
             found = self.look()
             if found is None:
                 self.write(_MARK, uuid.uuid4().hex.encode())
                 found = self.look()
-        except Exception as error:  # fsspec's packages have no exception in common
+        except Exception as error:  # the packages of fsspec have no exception in common
             advice = "name a folder or address that exists, may be written to and has space"
             raise InputError(f"Cannot use the storage {self.name} ({_line(error, self.url)}); {advice}.") from error
         return found or ""
 
     def look(self) -> str | None:
-        """The same, where it has been written."""
+        """Return the random id of this storage, or None if none was written."""
         return self.read(_MARK).decode() if self._files.exists(f"{self._root}/{_MARK}") else None
 
     def names(self, folder: str) -> list[str]:
-        """The files below a folder, as paths in it; not those that begin with a dot, which are not meant to stay."""
+        """Return the paths of the files below a folder, without temporary files, which begin with a dot."""
         return sorted((str(path) for path in self._below(folder) if not path.name.startswith(".")), key=_order)
 
     def keep_only(self, folder: str, names: Collection[str]) -> None:
-        """Remove from a folder all other files, also what was half written when its writer was killed."""
+        """Remove all other files from a folder, also the temporary files of writers that were killed."""
         for path in self._below(folder):
             if str(path) not in names:
                 self.remove(f"{folder}/{path}")
@@ -84,20 +84,22 @@ class Storage:
         return [PurePosixPath(found).relative_to(above) for found in self._files.find(str(above))]
 
     def read(self, name: str) -> bytes:
+        """Return the content of a file."""
         content: bytes = self._files.cat_file(f"{self._root}/{name}")
         return content
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file there, whole or not at all."""
+        """Write a file completely or not at all."""
         path = f"{self._root}/{name}"
         self._files.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
-        if self.folder is not None:  # fsspec would move it here from another disk, which is not done at once
+        if self.folder is not None:  # fsspec would move it from another disk, which is not atomic
             write_atomic(path, content)
             return
         with self._files.transaction, self._files.open(path, "wb") as file:
             file.write(content)
 
     def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
         path = f"{self._root}/{name}"
         if self._files.exists(path):
             self._files.rm_file(path)
@@ -107,16 +109,16 @@ class Storage:
 
 
 class Mirror:
-    """A run's folder on this machine, and the same in a storage."""
+    """A run's folder on this machine and its copy in a storage."""
 
     def __init__(self, storage: Storage, name: str, folder: Path) -> None:
         self._storage = storage
         self._name = name
         self._folder = folder
-        self._same: dict[str, Any] = {}  # by file, how it looked here when both were the same
+        self._same: dict[str, Any] = {}  # time and size of each file when both were the same
 
     def pull(self) -> None:
-        """Bring here what is there."""
+        """Copy all files from the storage."""
         for left in reversed(range(_TRIES)):
             try:
                 for name in self._storage.names(self._name):
@@ -125,21 +127,21 @@ class Mirror:
                     write_atomic(path, self._storage.read(f"{self._name}/{name}"))
                     self._same[name] = _look(path)
                 return
-            except FileNotFoundError:  # an earlier attempt, not yet dead, has put a newer checkpoint in its place
+            except FileNotFoundError:  # an earlier attempt still runs and has replaced the checkpoint
                 if not left:
                     raise
 
     def finish(self) -> None:
-        """Bring there what is new here, and leave there nothing else: an earlier attempt may have sent more."""
+        """Copy new files to the storage, and remove all others there, which earlier attempts may have left."""
         self._send(lambda name: True)
         self._storage.keep_only(self._name, self._same.keys())
 
     def push(self) -> None:
-        """Bring there what is new here, and remove there what this mirror knows of and is no longer here.
+        """Copy new files to the storage, and remove files there that this mirror has copied and that are gone here.
 
-        Another attempt may have finished the run, while this one's machine was suspended: then nothing is sent. The
-        metrics, which grow from epoch to epoch under one name, are left to the end, for else an attempt that was
-        suspended right here would put its own over those of the finished run. Checkpoints hold them too.
+        Nothing is copied if another attempt has finished the run while this machine was suspended. The metrics, one
+        file that grows with each epoch, are copied only at the end: an attempt that is suspended here could otherwise
+        overwrite those of the finished run. Checkpoints contain them, too.
         """
         if "result.json" not in self._storage.names(self._name):
             self._send(lambda name: name != "metrics.csv")
@@ -155,48 +157,6 @@ class Mirror:
         for name in sorted(self._same.keys() - here.keys(), key=_order, reverse=True):
             self._storage.remove(f"{self._name}/{name}")
             del self._same[name]
-
-
-# Parameters of an address that hold no secret; of all others, not even the name is shown.
-_HARMLESS = re.compile(
-    r"(application_name|connect_timeout|dbname|host|options|port|sslcert|sslkey|sslmode|sslrootcert|user)=[^;]*"
-)
-_HOST = r"(\[[^]/]*\]|[^]:/?#,[]*)(:\d*)?"
-_HOSTS = re.compile(rf"{_HOST}(,{_HOST})*(?=[/?#]|$)")
-
-
-def shown(text: str) -> str:
-    """An address, or an argument with one, as it may be shown and kept: without passwords, keys and tokens.
-
-    A password may have any character in it, also those that have a meaning in an address: in doubt, more is left out.
-
-    >>> shown("sftp://me:se/cret@host/studies"), shown("s3://bucket/studies"), shown("/shared")
-    ('sftp://…@host/studies', 's3://bucket/studies', '/shared')
-    >>> shown("--store=postgresql://me@host:5432/db?sslmode=require&sslpassword=secret")
-    '--store=postgresql://me@host:5432/db?sslmode=require&…'
-    """
-    scheme, mark, rest = text.partition("://")
-    if not mark:
-        return text
-    user, at, place = rest.rpartition("@")
-    if ":" in user:
-        if set(user) & set("?#"):  # the @ is of the password or of the query: there is no telling
-            return f"{scheme}{mark}…"
-        user = "…"
-    elif set(user) & set("/?#"):  # the @ is of the path or the query
-        user, at, place = "", "", rest
-    if not _HOSTS.match(place):
-        return f"{scheme}{mark}…"
-    place, query, parameters = re.fullmatch(r"([^?#]*)([?#]?)(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
-    kept = [part for part in parameters.split("&") if query == "?" and _HARMLESS.fullmatch(part)]
-    if len(kept) < len(parameters.split("&")) and parameters:
-        kept.append("…")
-    return f"{scheme}{mark}{user}{at}{place}{query}{'&'.join(kept)}"
-
-
-def shown_all(text: str) -> str:
-    """A message in which there may be addresses, on one line."""
-    return " ".join(map(shown, text.split()))
 
 
 def _order(name: str) -> tuple[int, str]:

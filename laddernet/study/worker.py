@@ -15,39 +15,38 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from laddernet.study.processes import json_output
+
 Event = dict[str, Any]
-_PAUSE = 2.0  # seconds before a run that cannot be trained just now is given back
+_PAUSE = 2.0  # seconds before a run that cannot be trained at the moment is returned
 
 
 def main() -> None:
+    """Train the tasks of standard input until it ends."""
     if sys.argv[1]:
         os.sched_setaffinity(0, [int(core) for core in sys.argv[1].split(",")])  # before JAX counts the cores
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not come between
+    send = json_output()
     tasks: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_hear, args=(tasks,), daemon=True).start()
-
-    def tell(event: Event) -> None:
-        print(json.dumps(event), file=events, flush=True)
+    threading.Thread(target=_read, args=(tasks,), daemon=True).start()
 
     from laddernet.training.programs import keep_compiled_programs
 
     keep_compiled_programs()
     while True:
         task = json.loads(tasks.get())
-        tell(perform(task, lambda record: tell({"event": "epoch", "record": record})))
+        send(perform(task, lambda record: send({"event": "epoch", "record": record})))
 
 
-def _hear(tasks: "queue.Queue[str]") -> None:
+def _read(tasks: "queue.Queue[str]") -> None:
     for line in sys.stdin:
         tasks.put(line)
-    os._exit(0)  # at once, also from the middle of an epoch: the checkpoint is what counts
+    os._exit(0)  # at once, also within an epoch: the run resumes from its checkpoint
 
 
 def perform(
     task: dict[str, Any], on_epoch: Callable[[Event], None], on_checkpoint: Callable[[], None] = lambda: None
 ) -> Event:
-    """Train the run of a task in its folder, and say how it ended."""
+    """Train the run of a task in its folder, and return the event of its end."""
     from laddernet.data import training_data
     from laddernet.errors import BusyError, DivergedError, InputError, RemovedError
     from laddernet.training.config import Config
@@ -72,24 +71,24 @@ def perform(
             on_epoch=on_epoch,
             on_checkpoint=on_checkpoint,
         )
-        if not folder.exists():  # removed since: without its files a run is not done
+        if not folder.exists():  # it was removed meanwhile: without its files a run is not done
             raise RemovedError(f"{folder} was removed.")
         return {"event": "done", "result": result, "history": read_metrics(folder), "environment": environment()}
-    except BusyError as error:  # a worker whose driver was killed, or has lost its lease, has not ended yet
+    except BusyError as error:  # the worker of a driver that was killed, or has lost its lease, has not ended yet
         time.sleep(_PAUSE)
         return {"event": "busy", "error": str(error)}
     except RemovedError as error:
         return {"event": "lost", "error": str(error)}
     except (InputError, DivergedError) as error:
         return _ended(error, str(error))
-    except Exception as error:  # whatever goes wrong with one run must not stop the others
+    except Exception as error:  # an error of one run must not stop the others
         return _ended(error, f"{type(error).__name__}: {error}")
 
 
 def _ended(error: Exception, sentence: str) -> Event:
-    """The event of a run that an error has ended: failed, or lost where the machine is to blame.
+    """Return the event of a run that an error has ended: failed, or lost if another attempt may succeed.
 
-    The machine has no memory or no space left, or refuses a file: another attempt may succeed.
+    Another attempt may succeed if memory or disk space ran out, or the system refused a file.
     """
     is_memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
     if is_memory or isinstance(error, OSError) or isinstance(error.__cause__, OSError):
@@ -107,7 +106,7 @@ def _dataset(name: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _training_rows(name: str) -> Any:
-    """All that a process which tunes keeps of a data set."""
+    """Load a data set without its test rows, for a search."""
     from laddernet.data import load
 
     return load(name).training_rows()

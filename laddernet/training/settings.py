@@ -65,17 +65,6 @@ RECIPES = {
     "small": Recipe(60, decay=Fraction(7, 10), learning_rate=0.02, batch_size=200, weight_decay=0.05),
 }
 
-# What the commands' help says of them.
-RECIPE = (
-    f"How to train: 'paper' ({RECIPES['paper'].epochs} epochs, the published schedule), 'quick' "
-    f"({RECIPES['quick'].epochs}, each row with several draws of noise), or 'small' ({RECIPES['small'].epochs}, for "
-    "data of a thousand rows)."
-)
-LABELLED_BATCH = "Labelled rows of a step; where there are fewer, each comes again. [default: recipe's]"
-COPIES = "Of each unlabelled row in a step, in pairs with opposite noise. [default: recipe's]"
-PRECISION = "Of matrix products: float32, or bfloat16, which is faster where the processor has units for it."
-TUNED = "Where noise, λ and η come from: a file that `tune` wrote, or 'none': published values. [default: what ships]"
-
 
 def recipe_named(name: str) -> Recipe:
     """The recipe of this name."""

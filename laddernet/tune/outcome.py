@@ -1,4 +1,4 @@
-"""What a search has found, as plain values: for the terminal, for the page and for the file of tuned values."""
+"""The results of a search as plain values, for the terminal, the page and the file of tuned values."""
 
 import math
 import statistics
@@ -28,11 +28,12 @@ class Tried:
     state: str
     values: dict[str, float]  # of each hyperparameter
     settings: dict[str, Any]  # the same, as the settings of a run
-    errors: list[float]  # of the validation rows in per cent, for each draw that was trained
+    errors: list[float]  # validation error in per cent of each draw that was trained
     reason: str | None = None  # why it failed
 
     @property
     def mean(self) -> float:
+        """The mean over the draws."""
         return statistics.fmean(self.errors)
 
     @property
@@ -52,7 +53,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A search and its trials."""
+    """A search with its trials."""
 
     name: str
     about: dict[str, Any]  # its plan and its command
@@ -62,27 +63,28 @@ class Outcome:
 
     @property
     def space(self) -> Space:
+        """The space that was searched."""
         held = self.about["space"]
         ranges = {name: Range(**{**r, "grid": tuple(r["grid"])}) for name, r in held["ranges"].items()}
         return Space(ranges, held["fixed"])
 
     @property
     def ranked(self) -> list[Tried]:
-        """The trials that were trained on all draws, the best first."""
+        """The trials with all draws, the best first."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
         return sorted(complete, key=lambda trial: (trial.mean, trial.number))
 
     @property
     def untuned(self) -> Tried | None:
-        """The trial of the values that are used without a search, if it was trained on all draws."""
+        """The trial of the values that are used without a search, if it has all draws."""
         first = next((trial for trial in self.trials if trial.number == 0), None)
         return first if first and first.state == "complete" and self.about["starts_untuned"] else None
 
     @property
     def chosen(self) -> Tried:
-        """The best trial, unless it is ahead of the untuned values by no more than chance: then those.
+        """The best trial; or the untuned values, if the best trial is better by at most one standard error.
 
-        Chance is one standard error of the differences, draw by draw. The best of many trials is partly the luckiest.
+        The standard error is that of the differences, draw by draw. The best of many trials is partly luck.
         """
         best, untuned = self.ranked[0], self.untuned
         if untuned is None or len(best.errors) < 2:
@@ -92,20 +94,21 @@ class Outcome:
         return best if statistics.fmean(ahead) > standard_error else untuned
 
     def count(self, state: str) -> int:
+        """Return the number of trials in a state."""
         return sum(trial.state == state for trial in self.trials)
 
     @property
     def draws(self) -> int:
-        """How many draws the trials that have ended were trained on."""
+        """The number of draws of all trials that have ended."""
         return sum(len(trial.errors) for trial in self.trials if trial.state != "open")
 
     @property
     def draws_saved(self) -> int:
-        """How many draws the trials that were ended early were not trained on."""
+        """The number of draws that pruning has saved."""
         return sum(self.about["draws"] - len(trial.errors) for trial in self.trials if trial.state == "pruned")
 
     def slices(self, name: str, parts: int = 5) -> list[Slice]:
-        """The trials by the value of one hyperparameter: zero, if it is allowed, then equal parts of its scale."""
+        """Return the trials by the value of a hyperparameter: zero, if it is allowed, then equal parts of its scale."""
         r = self.space.ranges[name]
         scale, back = (math.log, math.exp) if r.log else (float, float)
         ends = [scale(r.low) + (scale(r.high) - scale(r.low)) * part / parts for part in range(parts + 1)]
@@ -120,7 +123,7 @@ class Outcome:
         return [Slice(0.0, 0.0, [mean for value, mean in tried if value == 0]), *slices]
 
     def entry(self) -> Entry:
-        """The chosen values and where they come from."""
+        """Return the chosen values with their origin."""
         best, config = self.chosen, self.about["config"]
         origin = {
             "searched": True,
@@ -140,7 +143,7 @@ class Outcome:
             "hidden": config["hidden"],
             "batch_size": config["batch_size"],
             "labelled_batch_size": config["labelled_batch_size"],
-            "copies": config.get("copies", 1),  # which searches of before there were copies do not say
+            "copies": config.get("copies", 1),  # missing in searches of earlier versions
             **({"precision": config["precision"]} if "precision" in config else {}),
             **({"revision": self.about["revision"]} if "revision" in self.about else {}),
             "date": self.date,
@@ -150,16 +153,14 @@ class Outcome:
 
 
 def outcomes(storage: optuna.storages.BaseStorage) -> list[Outcome]:
-    """All searches in a database, in the order in which they were begun."""
-    held = sorted(
-        optuna.get_all_study_summaries(storage, include_best_trial=False), key=lambda summary: summary._study_id
-    )
-    studies = [optuna.load_study(study_name=summary.study_name, storage=storage) for summary in held]
+    """Return all searches in a database, in the order in which they were begun."""
+    names = sorted(optuna.get_all_study_names(storage), key=storage.get_study_id_from_name)
+    studies = [optuna.load_study(study_name=name, storage=storage) for name in names]
     return [_outcome(study) for study in studies if ATTRIBUTE in study.user_attrs]
 
 
 def newest(found: Sequence[Outcome]) -> dict[tuple[int, str], Outcome]:
-    """For each number of labels and model the search that was begun last, of those with a trial on all draws."""
+    """Return, by number of labels and model, the search that was begun last and has a trial with all draws."""
     return {(outcome.about["labels"], outcome.about["model"]): outcome for outcome in found if outcome.ranked}
 
 
@@ -184,7 +185,7 @@ def _outcome(study: optuna.Study) -> Outcome:
     importances: dict[str, float] = {}
     if sum(trial.state == "complete" for trial in trials) > 1:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that few trials tell little
+            warnings.simplefilter("ignore")  # about the small number of trials
             importances = optuna.importance.get_param_importances(study)
     return Outcome(
         study.study_name,

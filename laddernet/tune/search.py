@@ -1,25 +1,21 @@
-"""The search for one model: trials that Optuna asks for, each trained on several label draws, one after the other.
+"""The search for one model: Optuna's trials, each trained on several label draws, one after another.
 
-A trial's state is in the database alone: its values in Optuna's tables, its draws among the runs of our store. Nobody
-owns a trial. Whoever looks takes it as far as its finished draws allow and may claim the next, so a process that dies
-leaves nothing behind that another would not go on with.
+The state of a trial is in the database only: its values in Optuna's tables, its draws among the runs of the store. No
+process owns a trial. Any process advances it as far as its finished draws allow and may claim the next draw, so another
+process continues the trials of one that dies.
 """
 
 import hashlib
 import json
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.pruners import MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, GridSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
@@ -32,40 +28,74 @@ from laddernet.study.store import Store
 from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure, published, recipe_named
 from laddernet.training.tuned import Settings
+from laddernet.tune.samplers import SAMPLERS, sampler_of
 from laddernet.tune.space import Space, Values, as_settings, as_values
 
-SAMPLERS = ("tpe", "random", "grid")
-FIRST_DRAW = 1001  # the seed of the first label draw: a study counts from 1, so that its draws are others
-ATTRIBUTE = "laddernet"  # under which Optuna's study keeps what the search is
+FIRST_DRAW = 1001  # the seed of the first label draw; the seeds of a study begin at 1, so its draws differ
+ATTRIBUTE = "laddernet"  # the attribute of Optuna's study that holds the plan
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search for one model is: the same plan is the same search, which goes on where it was."""
+    """The settings of a search for one model. The same plan is the same search, which goes on where it stopped."""
 
     data: str
-    labels: int  # as the user counts them
+    labels: int  # as given by the user
     model: str
     recipe: str
     sampler: str
     seed: int
     draws: int
     space: dict[str, Any]
-    config: dict[str, Any]  # of a draw, but for its seed and what is searched
-    revision: int  # of the training program: a search must not mix trials of two
+    config: dict[str, Any]  # of a draw, without its seed and the values that are searched
+    revision: int  # of the training program: a search must not mix two revisions
 
     @property
     def name(self) -> str:
-        """Optuna's name for it, which tells people the main things and differs for any two searches."""
+        """The name of Optuna's study: the main settings, and a hash of all."""
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
         epochs = self.config["epochs"]
         return f"{self.data} {self.labels} {self.model} {self.sampler} {epochs}×{self.draws} {digest}"
 
 
 class Search:
-    """A search for one model, as far as any process has brought it."""
+    """A search for one model.
+
+    Parameters
+    ----------
+    rows
+        The training rows.
+    store
+        Records the draws.
+    storage
+        Optuna's tables, in the same database.
+    space
+        The search space.
+    model
+        The model's id.
+    labels
+        The number of labelled rows, or ``"all"``.
+    sampler
+        ``"tpe"``, ``"random"`` or ``"grid"``.
+    trials
+        The number of trials; by default 50, or the whole grid.
+    draws
+        The number of label draws of a trial.
+    seed
+        The seed of the sampler.
+    prune
+        Whether trials whose first draws are bad are ended early.
+    recipe
+        The training recipe.
+    command
+        The command, which is recorded.
+    on_end
+        Called with the search and each trial that has ended.
+    **settings
+        Further arguments of :func:`laddernet.training.settings.configure`.
+    """
 
     def __init__(
         self,
@@ -92,10 +122,11 @@ class Search:
         validation = n_rows // 6 if validation is None else validation
         validation = checks.integer("validation", validation)
         self.labels = n_rows if isinstance(labels, str) and labels == "all" else checks.integer("labels", labels)
-        # With all rows labelled, those held out are not.
+        # If all rows are labelled, those held out are not.
         drawn = min(self.labels, n_rows - validation) if self.labels == n_rows else self.labels
         self._rows = rows
         self._store = store
+        self._storage = storage
         self._space = space
         self._draws = draws
         self._on_end = on_end
@@ -111,7 +142,7 @@ class Search:
         base = asdict(configure(rows, seed=FIRST_DRAW, **self._settings))
         for name in ("seed", "noise", "recon_weights", "eta", "learning_rate"):
             del base[name]
-        if base["precision"] == "float32":  # so that searches keep the names from before this field
+        if base["precision"] == "float32":  # searches keep the names that they had before this field
             del base["precision"]
         self.plan = Plan(
             data=rows.name,
@@ -126,18 +157,19 @@ class Search:
             revision=REVISION,
         )
         if not space.ranges:
-            raise InputError(f"The space of {model} leaves nothing to search; give it a range.")
+            raise InputError(f"The space of {model} has no range to search; give it one.")
         with understood(store), store.alone():
             self.study = optuna.create_study(
                 storage=storage,
                 study_name=self.plan.name,
                 direction="minimize",
                 load_if_exists=True,
-                sampler=_ByNumber(partial(_sampler, sampler, space, seed)),
+                sampler=sampler_of(sampler, space, seed),
                 pruner=MedianPruner(n_startup_trials=4) if prune else NopPruner(),
             )
+            self._study_id = storage.get_study_id_from_name(self.plan.name)
             if not self.study.trials:
-                # First the values that are used without a search, so that nothing worse is chosen.
+                # The first trial has the values that are used without a search, so nothing worse is chosen.
                 rate = recipe_named(recipe).learning_rate
                 untuned = space.drawn(as_values({**published(find(model), self.labels), "learning_rate": rate}))
                 if untuned is not None:
@@ -147,19 +179,19 @@ class Search:
         self.limit = _limit(space, sampler, trials, held)
 
     def wanted(self) -> list[Config]:
-        """The next draw of each trial that is under way. Trials that have come to their end are told so."""
+        """Return the next draw of each running trial, and record the trials that have ended."""
         if self._is_over:
             return []
-        with _told(self._store):
+        with _explained(self._store):
             trials = self._begun()
             under_way = [trial for trial in trials if trial.state == TrialState.RUNNING]
             self._is_over = not under_way and len(trials) >= self.limit
             return [config for trial in under_way if (config := self._advance(self._complete(trial)))]
 
     def ask(self) -> Config | None:
-        """The first draw of a new trial that is not known already; None, if no trial is left to begin."""
+        """Begin a trial and return its first draw that is not done; None if no trial is left to begin."""
         while not self._is_over:
-            with _told(self._store):
+            with _explained(self._store):
                 with self._store.alone():
                     if len(self._begun()) >= self.limit:
                         return None
@@ -170,58 +202,62 @@ class Search:
         return None
 
     def best(self) -> float | None:
-        """The lowest mean validation error of a trial with all its draws."""
-        with _told(self._store):
+        """Return the lowest mean validation error of the trials with all draws."""
+        with _explained(self._store):
             trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         return min((trial.value for trial in trials if trial.value is not None), default=None)
 
     def values(self, trial: FrozenTrial) -> Values:
-        """What a trial tries."""
+        """Return the values of a trial."""
         return self._space.values(trial.params)
 
     def _begun(self) -> list[FrozenTrial]:
         return [trial for trial in self.study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
 
+    def _resumed(self, number: int) -> Trial:
+        """Return a trial that this or another process has begun, as an object that can be changed."""
+        return Trial(self.study, self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number))
+
     def _complete(self, trial: FrozenTrial) -> FrozenTrial:
-        """Draw what a process that was killed while it asked has not drawn."""
+        """Draw the values that a process has not drawn because it was killed."""
         distributions = self._space.distributions()
         if set(trial.params) == set(distributions):
             return trial
         with self._store.alone():  # not while another process is asking
-            asked = Trial(self.study, trial._trial_id)
+            asked = self._resumed(trial.number)
             for name, d in distributions.items():
                 asked.suggest_float(name, d.low, d.high, log=d.log)
         return self.study.get_trials()[trial.number]
 
     def _advance(self, trial: FrozenTrial) -> Config | None:
-        """Tell Optuna of the draws that have ended; return the next, unless the trial has come to its end."""
+        """Report finished draws to Optuna; return the next draw, or None if the trial has ended."""
         settings = as_settings(self._space.values(trial.params))
         configs = [
             configure(self._rows, seed=FIRST_DRAW + draw, **{**self._settings, **settings})
             for draw in range(self._draws)
         ]
         if configs[0].source != self.plan.config["source"]:
-            advice = "give the command again for a search of the new one"
+            advice = "repeat the command to search for the new one"
             raise InputError(f"The combinator {self.plan.model!r} has changed since this search began; {advice}.")
         try:
-            return self._tell(trial, settings, {key(config): config for config in configs})
+            return self._report(trial, settings, {key(config): config for config in configs})
         except optuna.exceptions.UpdateFinishedTrialError:
-            return None  # another process was faster
+            return None  # another process has ended it
 
-    def _tell(self, trial: FrozenTrial, settings: Settings, draws: dict[str, Config]) -> Config | None:
+    def _report(self, trial: FrozenTrial, settings: Settings, draws: dict[str, Config]) -> Config | None:
         runs = {run.fingerprint: run for run in self._store.runs(list(draws))}
         errors: list[float] = []
 
         def end(state: TrialState, reason: str | None = None) -> None:
-            with self._store.alone():  # two processes that see the last draw end may both come here
-                asked = Trial(self.study, trial._trial_id)
+            with self._store.alone():  # two processes may find the last draw finished at the same time
+                asked = self._resumed(trial.number)
                 asked.set_user_attr("settings", settings)
                 asked.set_user_attr("errors", errors)
                 if reason is not None:
                     asked.set_user_attr("reason", reason)
                 mean = float(np.mean(errors)) if state == TrialState.COMPLETE else None
-                told = self.study.tell(trial.number, mean, state)
-            self._on_end(self, told)
+                ended = self.study.tell(trial.number, mean, state)
+            self._on_end(self, ended)
 
         names = list(draws)
         for number, (fingerprint, config) in enumerate(draws.items(), start=1):
@@ -235,9 +271,9 @@ class Search:
             is_next_begun = number == len(draws) or names[number] in runs
             if number in trial.intermediate_values and is_next_begun:
                 continue
-            asked = Trial(self.study, trial._trial_id)
+            asked = self._resumed(trial.number)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it may have been reported before, by a process that was killed then
+                warnings.simplefilter("ignore")  # a process that was killed may have reported it already
                 asked.report(float(np.mean(errors)), number)
             if not is_next_begun and asked.should_prune():
                 end(TrialState.PRUNED)
@@ -247,7 +283,7 @@ class Search:
 
 
 def check_search(sampler: str, trials: int | None, draws: int, seed: int) -> None:
-    """Refuse what no search can be made with."""
+    """Refuse invalid settings of a search."""
     if sampler not in SAMPLERS:
         raise InputError(f"There is no sampler {sampler!r}; give one of {', '.join(SAMPLERS)}.")
     checks.integer("trials", 1 if trials is None else trials, most=10**6)
@@ -256,15 +292,15 @@ def check_search(sampler: str, trials: int | None, draws: int, seed: int) -> Non
 
 
 def key(config: Config) -> str:
-    """What a draw is called in the store: not what a run is that has a test error."""
+    """Return the key of a draw in the store. It differs from that of a study's run, which has a test error."""
     return f"tune-{config.fingerprint}"
 
 
 def more(store: Store, searches: Sequence[Search], free: int) -> dict[str, Config]:
-    """Draws for the free slots, of trials under way or new ones; nothing, if all searches have come to their end.
+    """Return draws for the free slots, of running or new trials; nothing if all searches have ended.
 
-    One trial of each search at a time, in their order, and more only if there are fewer searches than slots: so what
-    one trial finds serves the next, and a slot keeps what it has compiled.
+    Each search has one trial at a time, and more only if there are fewer searches than slots. So the sampler has the
+    results of earlier trials, and a slot keeps its compiled programs.
     """
     wanted: dict[str, Config] = {}
     under_way: dict[Search, int] = {}
@@ -293,7 +329,7 @@ def more(store: Store, searches: Sequence[Search], free: int) -> dict[str, Confi
 
 
 def open_storage(store: Store, *, create: bool = True) -> optuna.storages.RDBStorage:
-    """Optuna's tables, in the database of the store; without `create` they must be there, and nothing is written."""
+    """Open Optuna's tables in the database of the store; without `create` they must exist, and nothing is written."""
     sqlite = store.url.get_backend_name() == "sqlite"
     options: dict[str, Any] = {"connect_args": {"timeout": 60}} if sqlite else {"pool_pre_ping": True}
     address = store.url.render_as_string(hide_password=False)
@@ -307,12 +343,12 @@ def open_storage(store: Store, *, create: bool = True) -> optuna.storages.RDBSto
         raise InputError(f"The searches in {store.name} are of another version of Optuna ({reason}).") from error
     if sqlite:
         event.listen(storage.engine, "connect", _wait_less)
-        storage.engine.dispose()  # of connections that have not heard of it
+        storage.engine.dispose()  # of connections without this setting
     return storage
 
 
 def _wait_less(connection: Any, _: object) -> None:
-    """Do not wait for the disk at each commit: a power cut may then take the last trials, never a draw."""
+    """Do not wait for the disk at each commit: a power cut may lose the last trials, but no draw."""
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
@@ -320,13 +356,13 @@ def _limit(space: Space, sampler: str, trials: int | None, held: Sequence[Frozen
     if sampler != "grid":
         return 50 if trials is None else trials
     points = int(np.prod([len(values) for values in space.grid().values()]))
-    points += bool(held and "fixed_params" in held[0].system_attrs)  # the untuned values
+    points += bool(held and "fixed_params" in held[0].system_attrs)  # the trial of the untuned values
     return points if trials is None else min(trials, points)
 
 
 @contextmanager
-def _told(store: Store) -> Iterator[None]:
-    """What Optuna cannot do with the database becomes an `InputError`."""
+def _explained(store: Store) -> Iterator[None]:
+    """Turn errors of Optuna and its database into an `InputError`."""
     try:
         yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
@@ -339,9 +375,9 @@ def _told(store: Store) -> Iterator[None]:
 
 @contextmanager
 def understood(store: Store) -> Iterator[None]:
-    """As `_told`, and what is not as a search leaves it becomes an `InputError`, too."""
+    """Turn errors of Optuna, its database and damaged records into an `InputError`."""
     try:
-        with _told(store):
+        with _explained(store):
             yield
     except InputError:
         raise
@@ -350,40 +386,3 @@ def understood(store: Store) -> Iterator[None]:
         raise InputError(
             f"The searches in {store.name} are damaged ({reason}); restore the store, or name another."
         ) from error
-
-
-# --- Sampling --------------------------------------------------------------------------------------------------------
-
-
-class _ByNumber(BaseSampler):
-    """Draws a trial's values from the seed, its number and the trials before it, whichever process draws them."""
-
-    def __init__(self, make: Callable[[int, str], BaseSampler]) -> None:
-        self._make = make
-        self._sampler = make(0, "")
-
-    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        self._sampler = self._make(trial.number, "")
-        self._sampler.before_trial(study, trial)
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._sampler.infer_relative_search_space(study, trial)
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        return self._sampler.sample_relative(study, trial, search_space)
-
-    def sample_independent(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        # Each from a seed of its own: which others were drawn before a process was killed makes no difference.
-        sampler = self._make(trial.number, param_name)
-        return sampler.sample_independent(study, trial, param_name, param_distribution)
-
-
-def _sampler(kind: str, space: Space, seed: int, number: int, name: str) -> BaseSampler:
-    if kind == "grid":
-        return GridSampler(space.grid(), seed=seed)  # takes the points by number, in an order that the seed decides
-    own = int(np.random.SeedSequence([seed, number, zlib.crc32(name.encode())]).generate_state(1)[0])
-    return RandomSampler(seed=own) if kind == "random" else TPESampler(seed=own)

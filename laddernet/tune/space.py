@@ -1,4 +1,4 @@
-"""What a search may choose from: one space for each model, as data, which a user may change."""
+"""Search spaces: one for each model, as data that a user can change."""
 
 import math
 import sys
@@ -8,20 +8,21 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from optuna.distributions import FloatDistribution
 
 from laddernet.errors import InputError
 from laddernet.files import from_toml, read_small
 from laddernet.network.models import Model, find
-from laddernet.training.tuned import Settings, toml_key, toml_value
+from laddernet.training.tuned import Settings
 
-Values = dict[str, float]  # of each hyperparameter, in its own units
+Values = dict[str, float]  # by hyperparameter
 _LAMBDAS = ("lambda_0", "lambda_1", "lambda_2")
 
 
 @dataclass(frozen=True)
 class Range:
-    """The values that one hyperparameter may take."""
+    """The range of one hyperparameter."""
 
     low: float
     high: float
@@ -32,11 +33,11 @@ class Range:
 
     @property
     def floor(self) -> float:
-        """Where Optuna's scale begins: below ``low``, by a tenth of the whole, if zero is allowed."""
+        """The lower end of Optuna's scale: below ``low`` if zero is allowed, so that a tenth of the scale is zero."""
         return self.low * (self.low / self.high) ** (1 / 9) if self.zero else self.low
 
     def value(self, drawn: float) -> float:
-        """What a point of Optuna's scale stands for, to three digits, which a person can read and write.
+        """Return the value of a point on Optuna's scale, rounded to three digits.
 
         >>> Range(0.01, 10, log=True, zero=True).value(0.009), Range(0.01, 10, log=True).value(0.123456)
         (0.0, 0.123)
@@ -44,44 +45,45 @@ class Range:
         return 0.0 if self.zero and drawn < self.low else float(f"{drawn:.3g}")
 
     def drawn(self, value: float) -> float:
-        """The point that stands for a value."""
+        """Return the point on Optuna's scale of a value."""
         return self.floor if self.zero and value == 0 else value
 
     def holds(self, value: float) -> bool:
+        """Return whether a value is in the range."""
         return self.low <= value <= self.high or (self.zero and value == 0)
 
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched for one model, and what is fixed."""
+    """The ranges that are searched for one model, and its fixed values."""
 
     ranges: dict[str, Range]
     fixed: Values
 
     def distributions(self) -> dict[str, FloatDistribution]:
-        """The space as Optuna knows it."""
+        """Return the space as Optuna's distributions."""
         return {name: FloatDistribution(r.floor, r.high, log=r.log) for name, r in self.ranges.items()}
 
     def grid(self) -> dict[str, list[float]]:
-        """The points of a grid search."""
+        """Return the points of a grid search."""
         for name, r in self.ranges.items():
             if not r.grid:
                 raise InputError(f"{name} has no grid; give it one in the file of --space, or use --sampler random.")
         return {name: [r.drawn(value) for value in r.grid] for name, r in self.ranges.items()}
 
     def values(self, drawn: Mapping[str, float]) -> Values:
-        """What the points that Optuna has drawn stand for, with what is fixed."""
+        """Return the values of points on Optuna's scale, with the fixed values."""
         return {**{name: r.value(drawn[name]) for name, r in self.ranges.items()}, **self.fixed}
 
     def drawn(self, values: Mapping[str, float]) -> dict[str, float] | None:
-        """The points that stand for these values, unless one is out of range."""
+        """Return the points on Optuna's scale of these values, or None if one is out of range."""
         if not all(r.holds(values[name]) for name, r in self.ranges.items()):
             return None
         return {name: r.drawn(values[name]) for name, r in self.ranges.items()}
 
 
 def as_settings(values: Values) -> Settings:
-    """A search's values as the settings of a run.
+    """Return values of a search as settings of a run.
 
     >>> as_settings({"noise": 0.3, "lambda_0": 100.0, "lambda_1": 1.0, "lambda_2": 0.0, "eta": 0.1})
     {'noise': 0.3, 'recon_weights': [100.0, 1.0, 0.0], 'eta': 0.1}
@@ -96,7 +98,7 @@ def as_settings(values: Values) -> Settings:
 
 
 def as_values(settings: Settings) -> Values:
-    """The other way round, for settings of the short forms: one or two of noise, one or three of λ.
+    """Reverse `as_settings`, for settings with one or two values of noise and one or three of λ.
 
     >>> as_values({"noise": 0.3, "recon_weights": [5000.0]})
     {'noise': 0.3, 'noise_hidden': 0.3, 'lambda_0': 5000.0, 'lambda_1': 5000.0, 'lambda_2': 5000.0}
@@ -110,7 +112,7 @@ def as_values(settings: Settings) -> Values:
 
 
 def parameters(model: Model) -> list[str]:
-    """The hyperparameters that a model has.
+    """Return the hyperparameters of a model.
 
     >>> parameters(find("first-noise-recons"))
     ['noise', 'lambda_0', 'learning_rate']
@@ -136,7 +138,7 @@ Tables = dict[str, dict[str, Any]]  # by model or "default", and by hyperparamet
 
 
 class Spaces:
-    """The spaces of all models: what ships with the package, changed by a user's file.
+    """The spaces of all models: those that ship with the package, with the changes of a user's file.
 
     >>> list(Spaces().of("linear").ranges)
     ['noise', 'lambda_0', 'lambda_1', 'lambda_2']
@@ -151,20 +153,18 @@ class Spaces:
             self._tables.append((str(file), _tables(read_small(file).decode(errors="replace"), str(file))))
 
     def of(self, model: str, also: Collection[str] = ()) -> Space:
-        """The space of a model; of what is optional, only ``also``."""
+        """Return the space of a model, with the optional hyperparameters in ``also``."""
         found = self._all(model)
         for name in also:
             if name not in _ALL:
-                raise InputError(f"--also has {name!r}; give some of {', '.join(_ALL)}, with commas between.")
+                raise InputError(f"--also has {name!r}; give some of {', '.join(_ALL)}, separated by commas.")
         ranges = {n: r for n, r in found.items() if isinstance(r, Range) and (not r.optional or n in also)}
         return Space(ranges, {name: value for name, value in found.items() if isinstance(value, float)})
 
     def to_toml(self, model: str) -> str:
-        """The space as a file that can be changed and given to --space."""
-        lines = [f"[{toml_key(model)}]"]
-        for name, value in self._all(model).items():
-            lines.append(f"{name} = {toml_value(asdict(value) if isinstance(value, Range) else value)}")
-        return "\n".join(lines) + "\n"
+        """Return the space as a file that can be changed and given to --space."""
+        found = {name: _fields(v) if isinstance(v, Range) else v for name, v in self._all(model).items()}
+        return tomli_w.dumps({model: found})
 
     def _all(self, model: str) -> dict[str, Range | float]:
         has = parameters(find(model))
@@ -175,17 +175,19 @@ class Spaces:
                     if name in has:
                         found[name] = _changed(found.get(name), value, f"{name} of [{table}] in {file}")
                     elif table == model:
-                        raise InputError(f"[{model}] in {file} has {name}, which {model} has not; remove it.")
+                        raise InputError(f"[{model}] in {file} has {name}, which {model} does not have; remove it.")
         return {name: found[name] for name in has if name in found}
+
+
+def _fields(r: Range) -> dict[str, Any]:
+    return {name: value for name, value in asdict(r).items() if value != ()}  # an empty grid is not valid in a file
 
 
 def _tables(text: str, file: str) -> Tables:
     try:
         tables = from_toml(text)
     except ValueError as error:
-        raise InputError(
-            f"{file} is not TOML ({error}); `laddernet tune --show-space` shows how it should look."
-        ) from error
+        raise InputError(f"{file} is not TOML ({error}); `laddernet tune --show-space` prints an example.") from error
     for model, table in tables.items():
         if not isinstance(table, dict):
             raise InputError(f"{file} has {model!r} outside of a table; write [default] or [MODEL] before it.")
@@ -198,10 +200,12 @@ def _tables(text: str, file: str) -> Tables:
 
 
 def _changed(before: Range | float | None, value: Any, where: str) -> Range | float:
-    """A range with some of its fields changed, or a fixed value."""
+    """Return a range with some of its fields changed, or a fixed value."""
+    is_positive = where.startswith(("eta", "learning_rate"))
     if _is_number(value):
-        if value < 0 or (value == 0 and where.startswith(("eta", "learning_rate"))):
-            raise InputError(f"{where} is {value:g}; it must not be so small.")
+        if value < 0 or (value == 0 and is_positive):
+            least = "above 0" if is_positive else "of 0 or more"
+            raise InputError(f"{where} must be a number {least}, got {value:g}.")
         return float(value)
     if not isinstance(value, dict) or not all(name in _FIELDS and _FIELDS[name](v) for name, v in value.items()):
         advice = "{ low = 0.1, high = 1.0, log = true, zero = false, grid = [0.1, 1.0], optional = false }"
@@ -210,16 +214,16 @@ def _changed(before: Range | float | None, value: Any, where: str) -> Range | fl
     if not {"low", "high"} <= set(fields):
         raise InputError(f"{where} lacks low or high; give both.")
     r = Range(**{**fields, "grid": tuple(map(float, fields.get("grid", ())))})
-    if "grid" not in value:  # of one that was not made for this range, what fits
+    if "grid" not in value:  # the points of the earlier grid that are in this range
         r = replace(r, grid=tuple(point for point in r.grid if r.holds(point)))
     if not (0 <= r.low < r.high and math.isfinite(r.high)):
         raise InputError(f"{where} ranges from {r.low:g} to {r.high:g}; low must be 0 or more, and below high.")
-    if (r.log or where.startswith(("eta", "learning_rate"))) and r.low == 0:
-        raise InputError(f"{where} begins at 0; begin above it.")
+    if (r.log or is_positive) and r.low == 0:
+        raise InputError(f"{where} begins at 0; low must be above 0.")
     if r.zero and not r.log:
-        raise InputError(f"{where} has zero without log; write low = 0 instead.")
+        raise InputError(f"{where} has zero without log; write low = 0 instead of zero = true.")
     if not all(r.holds(point) for point in r.grid):
-        raise InputError(f"{where} has a grid that leaves its range from {r.low:g} to {r.high:g}; keep within it.")
+        raise InputError(f"{where} has a grid outside its range; keep it within {r.low:g} and {r.high:g}.")
     return r
 
 

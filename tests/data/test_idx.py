@@ -22,10 +22,10 @@ def test_what_was_encoded_is_parsed(shape: list[int]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "file begins with the bytes ; it must begin 00000803"),
-        (b"\x1f\x8b\x08\x00rest", "file begins with the bytes 1f8b0800; it must begin 00000803"),
-        (encoded(np.zeros(3, np.uint8)), "file begins with the bytes 00000801; it must begin 00000803"),
-        (encoded(np.zeros((2, 3, 4), np.uint8))[:10], "file ends after 10 bytes; its header alone takes 16"),
+        (b"", "file must begin with the bytes 00000803, got "),
+        (b"\x1f\x8b\x08\x00rest", "file must begin with the bytes 00000803, got 1f8b0800"),
+        (encoded(np.zeros(3, np.uint8)), "file must begin with the bytes 00000803, got 00000801"),
+        (encoded(np.zeros((2, 3, 4), np.uint8))[:10], "file has 10 bytes; its header alone must have 16"),
         (encoded(np.zeros((2, 3, 4), np.uint8))[:-1], r"has 39 bytes; with its dimensions \(2, 3, 4\) .* 40"),
         (encoded(np.zeros((2, 3, 4), np.uint8)) + b"\0", r"has 41 bytes; with its dimensions .* 40"),
         (bytes([0, 0, 8, 3]) + b"\xff" * 12, r"has 16 bytes; with its dimensions \(4294967295"),

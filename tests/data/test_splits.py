@@ -97,7 +97,7 @@ def test_all_rows_can_be_labelled_however_unbalanced() -> None:
         (0, 0, "0 labels are too few for 10 classes"),
         (-5, 0, "-5 labels are too few for 10 classes"),
         (101, 0, "101 labels are more than the 100 training rows"),
-        (50, -1, "-1 validation rows cannot be held out"),
+        (50, -1, "The number of validation rows must be 0 or more, got -1"),
         (60, 41, "60 labels and 41 validation rows are more than the 100 .* at most 40"),
     ],
 )
@@ -153,5 +153,5 @@ def test_training_data_is_decided_by_the_seed() -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(InputError, match="The seed is -1; it must be 0 or more"):
+    with pytest.raises(InputError, match="seed must be 0 or more, got -1"):
         training_data(toy(), 10, 0, seed=-1)

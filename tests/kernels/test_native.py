@@ -309,7 +309,7 @@ def test_nothing_is_loaded_from_a_folder_that_others_may_write_to(
         (cache / "native").symlink_to("elsewhere")
     monkeypatch.setattr(native, "_cached", None)  # what would read it
     when = library.stat().st_mtime_ns
-    with pytest.warns(RuntimeWarning, match="it is not used as a cache; give LADDERNET_CACHE a folder of your own"):
+    with pytest.warns(RuntimeWarning, match="it is not used as a cache; set LADDERNET_CACHE to a folder of your own"):
         assert native._register(SOURCE, {})
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # once is enough

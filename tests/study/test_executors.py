@@ -1,8 +1,6 @@
 """Worker processes of this machine: how they are started, stopped and read, also on a system like Windows."""
 
-import json
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -12,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import PATIENCE
 
-from laddernet.study import ray_bridge
-from laddernet.study.executors import Child, LocalExecutor, Task, environment
-from laddernet.study.ray_executor import RayExecutor
+from laddernet.study.executors import LocalExecutor, Task, environment
 from laddernet.study.store import Store
 
-TASK = Task("f", {}, "no folder", ["x"])
 DONE = {"event": "done", "result": {}, "history": [], "environment": {}}
-PATIENCE = 300  # seconds, for a machine with other things to do
+TASK = Task("f", {}, "no folder", ["x"])
 
 
 @pytest.fixture
@@ -36,7 +32,7 @@ def test_a_worker_that_is_stopped_is_gone_even_if_it_was_suspended_and_says_noth
     assert executor.events(PATIENCE) == [(0, {"event": "begun"})]
     worker = executor._workers[0]
     os.kill(worker.process.pid, signal.SIGSTOP)
-    executor._heard.put((worker, DONE))  # as if it had come just before
+    executor._lines.put((worker, DONE))  # as if it had come just before
     executor.stop(0)
     assert worker.process.returncode == -signal.SIGKILL
     assert executor.events(0.01) == []
@@ -89,8 +85,6 @@ def test_each_worker_is_started_in_that_environment(tmp_path: Path, monkeypatch:
     assert given == [environment(4)]
 
 
-# --- Like Windows -----------------------------------------------------------------------------------------------
-
 # In every process: there are no file locks of POSIX, no waiting for pipes, and no affinity.
 LIKE_WINDOWS = """
 import os, selectors, subprocess, sys
@@ -99,19 +93,20 @@ selectors.DefaultSelector = None
 for name in ("sched_getaffinity", "sched_setaffinity"):
     delattr(os, name)
 """
+
 PROGRAM = """
 import sys
 assert sys.modules["fcntl"] is None
 from laddernet.cli.main import main
-import laddernet.cli.study
+import laddernet.study.driver
 from jax._src import xla_bridge
 
-drive = laddernet.cli.study.drive
+drive = laddernet.study.driver.drive
 def checked(*arguments, **options):
     assert not xla_bridge.backends_are_initialized()  # or a GPU's memory would be this process's
     drive(*arguments, **options)
 
-laddernet.cli.study.drive = checked
+laddernet.study.driver.drive = checked
 main()
 """
 
@@ -135,62 +130,3 @@ def test_a_study_needs_nothing_that_windows_lacks_and_its_driver_no_device(tmp_p
     assert done.returncode == 0, done.stderr
     with closing(Store.open(tmp_path / "s" / "study.db")) as store:
         assert store.counts() == {"waiting": 0, "running": 0, "done": 1, "failed": 0}
-
-
-# --- Ray: what the bridge and its executor say to each other ------------------------------------------------------
-
-
-class Bridge:
-    """In the place of the process: it notes what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[Any] = []
-
-    def write(self, line: Any) -> None:
-        self.lines.append(json.loads(json.dumps(line)))
-
-
-def test_a_stopped_task_of_a_cluster_says_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bridge = Bridge()
-
-    def connect(self: RayExecutor) -> None:
-        self._bridge = bridge  # type: ignore[assignment]
-
-    monkeypatch.setattr(RayExecutor, "_connect", connect)
-    executor = RayExecutor(tmp_path)
-    task = Task("f", {}, str(tmp_path / "runs" / "a"), ["x"])
-    executor.start(0, task)
-    executor.stop(0)
-    executor.start(0, task)
-    (first, stop, second) = bridge.lines
-    assert stop == {"slot": 0, "stop": True}
-    assert first["task"] == second["task"]
-    for line in (first, second):
-        executor._heard.put((bridge, {"slot": 0, "number": line["number"], "event": DONE}))  # type: ignore[arg-type]
-    assert executor.events(0.01) == [(0, DONE)]
-
-
-def test_the_bridge_ends_the_worker_of_a_stopped_task_or_forgets_one_that_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    killed: list[str] = []
-    monkeypatch.setattr(ray_bridge.ray, "kill", killed.append)
-    pool = ray_bridge.Pool(ray_bridge.Options("", 1, 0, None, str(tmp_path), "", str(tmp_path)), lambda line: None)
-    pool._members = [
-        ray_bridge.Member("node", "training", None, slot=0, events=object()),
-        ray_bridge.Member("node", "done with slot 1", None, slot=1),
-        ray_bridge.Member("node", "other", None, slot=2, events=object()),
-    ]
-    pool.waiting = {1: {}, 3: {}}
-    pool.stop(0)
-    pool.stop(1)
-    assert killed == ["training"]
-    assert list(pool.waiting) == [3]
-
-
-def test_a_childs_output_that_breaks_off_is_not_taken_for_a_line(tmp_path: Path) -> None:
-    heard: queue.SimpleQueue[tuple[Child, Any]] = queue.SimpleQueue()
-    (tmp_path / "broken.py").write_text("print('{}', flush=True); print('{', end='', flush=True)")
-    child = Child(["broken"], tmp_path / "log", heard, {**os.environ, "PYTHONPATH": str(tmp_path)})
-    assert [heard.get(timeout=PATIENCE)[1] for _ in range(2)] == [{}, None]
-    assert child.end(PATIENCE) == 0

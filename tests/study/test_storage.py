@@ -1,21 +1,16 @@
-"""Storages and mirrors: on a folder, and on fsspec's simulated object store in memory."""
+"""Files of runs in a storage: mirrors that break off, and attempts that overlap."""
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import contents, tiny_config, tiny_data
 
 from laddernet.data import TrainingData
 from laddernet.errors import InputError
-from laddernet.study.ray_worker import RayWorker, version
-from laddernet.study.storage import Mirror, Storage, shown
+from laddernet.study.storage import Mirror, Storage
 from laddernet.training import checkpoint
 from laddernet.training.config import Config
 from laddernet.training.run import run
@@ -194,37 +189,9 @@ def test_a_checkpoint_that_vanishes_while_it_is_read_is_no_harm(tmp_path: Path) 
     assert (tmp_path / "here" / "checkpoints" / "epoch-2.safetensors").read_bytes() == b"2"
 
 
-# --- Who may use it ---------------------------------------------------------------------------------------------
-
-
 def test_a_storage_keeps_its_identity(storage: Storage) -> None:
     assert storage.look() is None
     assert storage.identity() == storage.identity() == storage.look() != ""
-
-
-def worker(where: str) -> RayWorker:
-    """Without what its beginning does to the process: it would be kept to one core."""
-    made = RayWorker.__new__(RayWorker)
-    made._where = where
-    return made
-
-
-def test_a_node_that_does_not_see_the_storage_is_unfit(tmp_path: Path) -> None:
-    identity = Storage(tmp_path).identity()
-    assert worker(str(tmp_path)).unfit(version(), identity) is None
-    for reason in (
-        worker(str(tmp_path)).unfit(version(), "another"),
-        worker(str(tmp_path / "absent")).unfit(version(), identity),
-    ):
-        assert reason is not None
-        assert reason.startswith(f"does not see the storage {tmp_path}")
-    assert "Protocol not known" in str(worker("nosuch://x").unfit(version(), identity))
-
-
-def test_a_node_with_another_laddernet_is_unfit(tmp_path: Path) -> None:
-    reason = worker(str(tmp_path)).unfit(["9.9", 1], "")
-    assert reason is not None
-    assert reason.endswith("but the study is of 9.9 (revision 1); install the same on all nodes")
 
 
 def test_a_storage_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
@@ -233,54 +200,6 @@ def test_a_storage_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
         Storage("nosuch://x")
     with pytest.raises(InputError, match=r"Cannot use the storage .*file \("):
         Storage(tmp_path / "file").identity()
-
-
-def test_a_password_is_not_shown() -> None:
-    assert shown("--storage=sftp://me:geheim@host/x") == "--storage=sftp://…@host/x"
-    assert Storage("memory://me:geheim@host/x").name == "memory://…@host/x"
-    assert Storage("memory://host/x?sig=geheim").name == "memory://host/x?…"
-
-
-# In a query, a program that made the address has encoded what has a meaning there; in a password, perhaps not.
-SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=255), min_size=1, max_size=12).map(lambda s: f"<<{s}>>")
-HOSTS = st.sampled_from(["host", "host:22", "[::1]:5432", "h1:1,h2:2", "127.0.0.1", ""])
-PATHS = st.sampled_from(["", "/", "/db", "/a/b.c", "/a@b", "/a:b"])
-BEFORE = st.sampled_from(["sftp", "--store=postgresql", "--storage=s3", "simplecache::https"])
-KEYS = st.sampled_from(["password", "sslpassword", "sig", "token", "X-Amz-Signature", "key"])
-
-
-@given(BEFORE, SECRETS, HOSTS, PATHS, st.sampled_from(["", "?sslmode=require", "?x=y@z"]))
-def test_no_password_before_a_host_is_shown(before: str, secret: str, host: str, path: str, query: str) -> None:
-    text = shown(f"{before}://me:{secret}@{host}{path}{query}")
-    assert "<" not in text
-    assert ">" not in text
-    assert text.startswith(f"{before}://")
-
-
-@given(BEFORE, st.sampled_from(["", "me@", "me:geheim@"]), HOSTS, PATHS, KEYS, SECRETS, st.booleans())
-def test_no_secret_in_a_query_is_shown(
-    before: str, user: str, host: str, path: str, key: str, secret: str, encoded: bool
-) -> None:
-    value = quote(secret, safe="") if encoded else secret.replace("&", "")
-    text = shown(f"{before}://{user}{host}{path}?sslmode=require&{key}={value}")
-    assert not any(mark in text for mark in ("<", ">", "%3C", "%3E", "geheim"))
-
-
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        "study.db",
-        "C:\\studies\\study.db",
-        "postgresql://me@host:5432/db?sslmode=require&options=-csearch_path%3Da",
-        "postgresql:///db?host=/tmp/pg&port=1",
-        "postgresql://[::1]:5432/db",
-        "s3://bucket/a@b/c",
-        "abfs://container@account.dfs.core.windows.net/x",
-        "file:///C:/studies",
-    ],
-)
-def test_an_address_without_a_secret_is_shown_whole(harmless: str) -> None:
-    assert shown(harmless) == harmless
 
 
 def test_an_error_does_not_show_the_address_of_its_storage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,17 +213,3 @@ def test_an_error_does_not_show_the_address_of_its_storage(monkeypatch: pytest.M
         storage.identity()
     assert "heim" not in str(error.value)
     assert "(403 for memory://…@host/x?… or https://h/x?…); " in str(error.value)
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no such call")
-def test_workers_of_one_machine_take_different_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from laddernet.study.ray_worker import pin
-
-    mine: list[list[int]] = []
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {100_000, 100_001, 100_002, 100_003})
-    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: mine.append(list(cores)))
-    first, second = pin(2), pin(2)
-    third = pin(1)  # none is left: it shares one, for it must not have more
-    assert mine == [[100_000, 100_001], [100_002, 100_003], [100_000]]
-    for lock in (*first, *second, *third):
-        lock.close()

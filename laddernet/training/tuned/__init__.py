@@ -1,12 +1,13 @@
 """Hyperparameters for known data sets, found by ``laddernet tune`` or published: one TOML file for each data set."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
+
+import tomli_w
 
 from laddernet.errors import InputError
 from laddernet.files import from_toml, read_small
@@ -97,7 +98,7 @@ def _entry(values: Mapping[str, Any]) -> Entry:
 
 
 def to_toml(data: str, entries: Mapping[Key, Entry]) -> str:
-    """The file's text, which :func:`parse` reads, in the order of labels; the same for the same entries.
+    """Return the file's text, which :func:`parse` reads, in the order of labels; the same for the same entries.
 
     >>> print(to_toml("digits", {(100, "linear"): Entry({"noise": 0.3}, {"searched": True})}))
     # Hyperparameters for digits, by number of labels and model, and where they come from (docs/reference/tuning.md).
@@ -105,37 +106,13 @@ def to_toml(data: str, entries: Mapping[Key, Entry]) -> str:
     <BLANKLINE>
     [100.linear]
     noise = 0.3
+    <BLANKLINE>
     [100.linear.origin]
     searched = true
     <BLANKLINE>
     """
     head = f"Hyperparameters for {data}, by number of labels and model, and where they come from"
-    lines = [f"# {head} (docs/reference/tuning.md).", f"data = {toml_value(data)}", ""]
+    tables: dict[str, Any] = {"data": data}
     for (labels, model), entry in sorted(entries.items(), key=lambda item: item[0][0]):
-        name = f"{labels}.{toml_key(model)}"
-        lines.append(f"[{name}]")
-        lines += [f"{key} = {toml_value(value)}" for key, value in entry.settings.items()]
-        lines.append(f"[{name}.origin]")
-        lines += [f"{key} = {toml_value(value)}" for key, value in entry.origin.items()]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def toml_key(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else toml_value(name)
-
-
-def toml_value(value: Any) -> str:
-    """
-    >>> toml_value([1, 0.5, True, 'a "word"'])
-    '[1, 0.5, true, "a \\\\"word\\\\""]'
-    >>> toml_value({"low": 0.1, "log": False})
-    '{ low = 0.1, log = false }'
-    """
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{toml_key(key)} = {toml_value(inner)}" for key, inner in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )  # JSON's strings, numbers and truth values are TOML's too
+        tables.setdefault(str(labels), {})[model] = {**entry.settings, "origin": entry.origin}
+    return f"# {head} (docs/reference/tuning.md).\n{tomli_w.dumps(tables)}"

@@ -1,0 +1,37 @@
+"""What the commands train, study and tune have in common."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import laddernet
+
+from laddernet.study.plan import PRESETS
+from laddernet.training.settings import RECIPES
+from laddernet.tune.samplers import SAMPLERS
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["train", "study", "report", "tune"])
+def test_help_of_the_papers_commands_loads_nothing_that_takes_long(command: str) -> None:
+    program = """
+import sys
+from laddernet.cli.main import main
+try:
+    main()
+finally:
+    assert not {"jax", "sklearn", "pandas", "optuna", "sqlalchemy", "scipy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program, command, "--help"], capture_output=True, check=True)
+
+
+def test_help_names_the_recipes_presets_and_samplers_that_there_are(tmp_path: Path) -> None:
+    for command, names in (
+        ("train", [f"'{name}' ({recipe.epochs} epochs" for name, recipe in RECIPES.items()]),
+        ("study", [f"A preset ({', '.join(PRESETS)})"]),
+        ("tune", [f"{', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}."]),
+    ):
+        shown = re.sub(r"[\s│]+", " ", laddernet(command, "--help", cwd=tmp_path).out)
+        assert [name for name in names if name not in shown] == []

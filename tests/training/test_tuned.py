@@ -1,0 +1,85 @@
+"""Files of tuned values: those that ship, and a user's own."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import digits
+
+from laddernet.errors import InputError
+from laddernet.network.models import MODELS
+from laddernet.training import tuned
+from laddernet.training.settings import configure, published
+from laddernet.training.tuned import Entry, lookup, read, to_toml
+
+
+def shipped() -> list[Path]:
+    return sorted(Path(tuned.__file__).parent.glob("*.toml"))
+
+
+def test_the_shipped_values_are_complete_and_say_where_they_come_from() -> None:
+    assert "mnist.toml" in [path.name for path in shipped()]
+    for path in shipped():
+        data, entries = read(path)
+        assert data == path.stem
+        counts = {labels for labels, _ in entries}
+        assert set(entries) == {(labels, model) for labels in counts for model in MODELS}
+        for (_, model), entry in entries.items():
+            searched = entry.origin["searched"]
+            needed = ("sampler", "trials", "epochs", "validation_error", "validation_spread", "date", "command")
+            assert all(name in entry.origin for name in (needed if searched else ("source",)))
+            assert not entry.settings or configure(digits(), labels=100, model=model, tuned=False, **entry.settings)
+    assert {100, 1000, 60000} <= {labels for labels, _ in read(shipped()[-1])[1]}
+
+
+def test_what_was_not_searched_is_what_was_published() -> None:
+    for path in shipped():
+        for (labels, model), entry in read(path)[1].items():
+            if not entry.origin["searched"]:
+                known = published(MODELS[model], labels)
+                assert all(np.array_equal(known[name], value) for name, value in entry.settings.items())
+
+
+def test_a_tuned_learning_rate_is_for_the_recipe_it_was_tuned_with(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    entry = Entry({"noise": 0.7, "learning_rate": 0.123}, {"searched": True, "recipe": "quick"})
+    file.write_text(to_toml("digits", {(100, "vanilla"): entry}))
+    paper, quick = (configure(digits(), labels=100, recipe=recipe, tuned=file) for recipe in ("paper", "quick"))
+    assert (paper.noise[0], paper.learning_rate) == (0.7, 0.002)
+    assert (quick.noise[0], quick.learning_rate) == (0.7, 0.123)
+    assert configure(digits(), labels=100, recipe="quick", tuned=False).learning_rate == 0.02
+
+
+def test_tuned_values_are_for_their_number_of_labels_and_an_explicit_one_wins() -> None:
+    _, entries = read(next(path for path in shipped() if path.stem == "mnist"))
+    assert lookup("mnist", 1000, "vanilla") == entries[1000, "vanilla"].settings
+    assert lookup("mnist", 1001, "vanilla") == lookup("nothing", 1000, "vanilla") == {}
+    rows = replace(digits().training_rows(), name="mnist")
+    assert configure(rows, labels=1000, noise=0.7).noise[0] == 0.7
+    assert configure(rows, labels=1000).recon_weights[0] == entries[1000, "vanilla"].settings["recon_weights"][0]
+    with pytest.raises(InputError, match="holds values for mnist, not for digits"):
+        configure(digits(), tuned=str(next(path for path in shipped() if path.stem == "mnist")))
+
+
+@pytest.mark.parametrize("text", ["", "data = 1\n[x.vanilla]\nnoise = 1", 'data = "d"\n[1.a]\nnoise = "b"', "[["])
+def test_a_bad_file_of_tuned_values_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(InputError, match="is not a file of tuned values"):
+        read(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 2000,
+        "[default]\nnoise = " + "{ a = " * 2000,
+        "[default]\nnoise = " + "9" * 5000,
+        "data = 'digits'\n[100.vanilla]\nnoise = " + "9" * 400 + "\n[100.vanilla.origin]\n",
+    ],
+    ids=["nested", "nested by tables", "an integer of 5,000 digits", "an integer of 400 digits"],
+)
+def test_values_that_are_nested_too_deeply_or_too_long_are_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t").write_text(text)
+    with pytest.raises(InputError, match=r"t is not a file of tuned values \("):
+        read(tmp_path / "t")
