@@ -309,7 +309,7 @@ def test_links_between_documents_lead_somewhere(document: str) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)#?([^)]*)\)", re.sub(r"\]\(\w+://[^)]*\)", "", text)):
         found = (ROOT / document).parent.joinpath(target) if target else ROOT / document
         assert found.exists(), target
-        if found.suffix == ".md":
+        if found.suffix == ".md" and found.name != "cli.md":  # its headings are generated; the site's build checks
             section(found, anchor)
 
 
