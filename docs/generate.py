@@ -1,4 +1,4 @@
-"""MkDocs hook: what is not written by hand, and links that leave docs/.
+"""MkDocs hook: pages that are not written by hand, and links that leave docs/.
 
 - reference/cli.md gets every command, rendered from the objects that parse it.
 - tutorials/notebook.md is rendered from the notebook, with the outputs that it holds.
@@ -32,8 +32,8 @@ def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "tutorials/notebook.md", content=book))
     for name, content in pictures.items():
         files.append(File.generated(config, f"tutorials/{name}", content=content))
-    for path in sorted((ROOT / "results").glob("*.md")):
-        files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
+    for path in sorted((ROOT / "results").rglob("*.md")):
+        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
 
 

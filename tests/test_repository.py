@@ -40,13 +40,6 @@ def test_the_newest_version_of_the_changelog_is_this_one() -> None:
     assert newest == project()["version"]
 
 
-@pytest.mark.parametrize("document", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
-def test_links_from_the_root_lead_somewhere(document: str) -> None:
-    links = found_in(document, r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-    assert links
-    assert not [link for link in links if not (ROOT / link).exists()]
-
-
 # --- The wheel --------------------------------------------------------------------------------------------------------
 
 

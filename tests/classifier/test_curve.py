@@ -1,13 +1,8 @@
-"""How the error falls with the number of labels: against scikit-learn by hand; pictures; the documents around it."""
+"""How the error falls with the number of labels: against scikit-learn by hand; pictures."""
 
-import importlib.util
-import json
-import re
-import shlex
 import sys
-from contextlib import chdir
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
@@ -27,7 +22,6 @@ from laddernet.classifier.curve import Point, forecast, save_picture
 from laddernet.table.rows import read_rows
 from laddernet.table.table import Table
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
 X, TRUTH = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[TRUTH]
 # As in test_estimator.py.
@@ -228,62 +222,3 @@ def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
     assert done.err.endswith("); install it with pip install 'laddernet[plot]'.\n")
     with pytest.raises(InputError, match="matplotlib is not installed"):
         plot_label_curve(recorded()[0])
-
-
-# --- Documents --------------------------------------------------------------------------------------------------
-
-
-def test_the_tutorials_blocks_run_in_their_order(tmp_path: Path) -> None:
-    text = (DOCS / "tutorials" / "table.md").read_text()
-    names: dict[str, Any] = {}
-    for language, block in re.findall(r"^```(sh|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        if language == "python":
-            with chdir(tmp_path):
-                exec(block, names)
-            continue
-        for line in block.splitlines():
-            program, command, *rest = shlex.split(line)
-            assert program == "laddernet"
-            quick = (*OPTIONS, *(("--no-estimate",) if command == "fit" else ("--counts", "1,5", "--repeats", "2")))
-            done = laddernet(command, *rest, *(quick if command in ("fit", "curve") else ()), cwd=tmp_path)
-            assert (done.code, done.err) == (0, "")
-    assert names["table"]["diagnosis"].notna().sum() == 30
-    assert len(pd.read_csv(tmp_path / "predictions.csv")) == 190
-    assert (tmp_path / "curve.svg").exists()
-
-
-def test_the_notebooks_cells_run_and_it_holds_what_they_gave(tmp_path: Path) -> None:
-    path = DOCS / "tutorials" / "notebook.ipynb"
-    assert path.stat().st_size < 300_000
-    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
-    kinds = {kind for cell in cells for output in cell["outputs"] for kind in output.get("data", {})}
-    assert {"image/png", "text/html"} <= kinds
-    assert not any(output["output_type"] == "error" for cell in cells for output in cell["outputs"])
-    names: dict[str, Any] = {}
-    with chdir(tmp_path):
-        for number, cell in enumerate(cells):
-            exec("".join(cell["source"]), names)
-            if not number:
-                names |= {"SETTINGS": {"hidden": (8,), "max_steps": 32}, "COUNTS": [1, 2], "REPEATS": 2}
-    assert [point.per_class for point in names["points"]] == [1, 2]
-    assert (names["again"].predict(names["X_test"]) == names["classifier"].predict(names["X_test"])).all()
-
-
-def test_pictures_are_made_from_what_was_measured_and_measured_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    pictures = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pictures)
-    small = {"IMAGES": tmp_path, "KEPT": tmp_path / "kept.json", "COUNTS": [1, 2], "REPEATS": 2}
-    small |= {"LadderClassifier": partial(LadderClassifier, **SETTINGS)}
-    small |= {"SETS": {name: (name, lambda: (X, TRUTH)) for name in ("one", "two")}}
-    for name, value in small.items():
-        monkeypatch.setattr(pictures, name, value)
-    pictures.labels()
-    first = (tmp_path / "labels.svg").read_bytes(), capsys.readouterr().out
-    monkeypatch.delattr(LadderClassifier, "fit")
-    pictures.labels()
-    assert ((tmp_path / "labels.svg").read_bytes(), capsys.readouterr().out) == first
