@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import re
 import runpy
@@ -17,12 +18,17 @@ from statistics import fmean, stdev
 from typing import Any
 from xml.etree import ElementTree
 
+import jax
+import jax.numpy as jnp
+import optax
 import pytest
 import typer
 from sklearn.datasets import load_digits, load_iris
 
 import laddernet
 from laddernet.cli.main import app
+from laddernet.network.ladder import Pass
+from laddernet.training import program
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -67,6 +73,7 @@ TESTED = {  # documents with examples in Python, all of which the tests below ru
     "README.md",
     "docs/explanation/models.md",
     "docs/how-to/deploy.md",
+    "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
     "docs/how-to/own-data.md",
     "docs/reference/classifier.md",
@@ -146,6 +153,21 @@ def test_the_example_of_imbalanced_classes_finds_the_rare_class() -> None:
     names = run("docs/how-to/imbalanced-classes.md")
     rare = names["truth"] == 1
     assert (names["classifier"].predict(names["X"])[rare] == 1).mean() > 0.5
+
+
+def test_the_examples_of_extending_change_schedule_optimiser_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"jax": jax, "jnp": jnp, "optax": optax, "Array": jax.Array, "Pass": Pass}
+    for block in blocks("docs/how-to/extending.md"):
+        exec(block, names)
+    for name in ("SCHEDULE", "OPTIMISER", "TERMS"):
+        monkeypatch.setattr(program, name, names[name])
+    digits = laddernet.load("digits")
+    config = laddernet.configure(digits, labels=100, hidden=[16], epochs=3, decay_epochs=0)
+    trained = laddernet.train(config, laddernet.training_data(digits, 100, config.validation, config.seed))
+    first, _, last = trained.history
+    assert config.learning_rate > first["learning_rate"] > last["learning_rate"]  # constant with the usual schedule
+    assert 0 < last["entropy"] < 0.1 * math.log(10)
+    assert last["cost"] < first["cost"]
 
 
 def test_the_example_of_an_own_data_set_learns() -> None:

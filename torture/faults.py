@@ -310,8 +310,8 @@ def _left(scenario: Scenario, case: Case, folder: Path) -> State:
 
 
 def _same_program(ended: Ended) -> bool:
-    """Not if the machine code could not be loaded, which is said: other bits come out without it."""
-    return "without machine code" not in ended.err
+    """Return whether native kernels were used. Without them, which a warning says, the bits differ."""
+    return "without native kernels" not in ended.err
 
 
 def _lost(scenario: Scenario, now: State, reference: Reference) -> str | None:
