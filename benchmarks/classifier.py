@@ -21,7 +21,7 @@ HIDDEN = (256, 128)  # as LadderClassifier has them for digits
 
 
 def digits(seed: int) -> tuple[np.ndarray, ...]:
-    """1,437 training and 360 test rows, and ten labels a class."""
+    """1,437 training and 360 test rows, and ten labels per class."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -48,7 +48,7 @@ def fit() -> Iterator[tuple[str, str]]:
 
 
 def errors() -> Iterator[tuple[str, str]]:
-    """Test error on digits with ten labels a class; of the others the best kernel, chosen by that very error."""
+    """Test error on digits with ten labels per class; other methods use the kernel with the lowest test error."""
     from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
     from sklearn.svm import SVC
 

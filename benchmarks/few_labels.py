@@ -2,10 +2,10 @@
 
     python benchmarks/few_labels.py [--sets digits,moons] [--methods ladder,mlp] [--labels 1,5,10,50] [--draws 5]
 
-A fit is one method on one set with so many labels a class, drawn by a seed; every method gets the same rows and labels,
-and is judged by its error on the set's test rows. Each fit is one line of ``results.jsonl``: stop the benchmark when
-you like, and the same command goes on. A count of labels that a class of a set has not rows for is left out. At the end
-``table.md`` and ``table.csv`` are made from all lines there are.
+A fit is one method on one set with one number of labels per class, chosen by a seed; every method gets the same rows
+and labels, and is judged by its error on the set's test rows. Each fit is one line of ``results.jsonl``: the benchmark
+may be stopped at any time, and the same command resumes it. A number of labels that exceeds the rows of a class is left
+out. At the end ``table.md`` and ``table.csv`` are made from all lines.
 """
 
 import argparse
@@ -105,7 +105,7 @@ def _spreading_rbf(case: Case) -> Any:
     from sklearn.semi_supervised import LabelSpreading
 
     # The default, 20, is for two columns: in many, no row would be near another. Of 1, 3, 10 and 30 over the columns,
-    # 10 had the least test error on six of eight of these sets (10 labels a class, 3 draws): it favours this method.
+    # 10 had the least test error on six of eight of these sets (10 labels per class, 3 draws): it favours this method.
     return LabelSpreading(kernel="rbf", gamma=10 / case.columns)
 
 
@@ -115,7 +115,7 @@ def _self_training_svm(case: Case) -> Any:
     from sklearn.svm import SVC
 
     class Margins(SVC):  # type: ignore[misc]
-        """With one label a class nothing can be held out to calibrate by: margins have to do."""
+        """Use margins with one label per class, since no row can be held out for calibration."""
 
         def predict_proba(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
             margins = self.decision_function(x)
@@ -189,7 +189,7 @@ METHODS: dict[str, Method] = {
 
 
 def draw_labels(y: NDArray[np.int32], labels: int, seed: int) -> NDArray[np.int32]:
-    """The classes of so many rows of each class, and -1 for all other rows; fewer labels of a seed are among its more.
+    """Return the classes of ``labels`` random rows per class, and -1 for the others; a smaller choice is a subset.
 
     >>> draw_labels(np.array([0, 0, 0, 1, 1], np.int32), 2, seed=0)
     array([ 0, -1,  0,  1,  1], dtype=int32)
@@ -349,7 +349,7 @@ def forget(path: Path, methods: Iterable[str], sets: Iterable[str]) -> None:
 
 
 class Cell(NamedTuple):
-    """One set with so many labels a class."""
+    """One set with one number of labels per class."""
 
     set: str
     labels: int

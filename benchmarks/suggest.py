@@ -1,9 +1,9 @@
-"""Labels for the rows that `laddernet suggest` names, beside labels for rows drawn by lot.
+"""Labels for the rows that `laddernet suggest` names, compared with labels for random rows.
 
     python benchmarks/suggest.py [set ...]
 
-Each set begins with two labels a class (one if it has more than five classes). Twenty more labels are added in both
-ways, and the classifier is trained anew; errors on test rows are means over five draws of the first labels.
+Each set starts with two labels per class (one if it has more than five classes). Twenty more labels are added in both
+ways, and the classifier is trained again; errors on test rows are means over five draws of the first labels.
 """
 
 import sys
@@ -22,7 +22,7 @@ DRAWS, COUNT = 5, 20
 
 
 def errors(parts: data.Parts, draw: int) -> tuple[float, float, float]:
-    """Before, with labels drawn by lot, with labels that were suggested."""
+    """Return the test errors before, with labels of random rows, and with labels of suggested rows."""
     few = 2 if len(np.unique(parts.y_train)) <= 5 else 1
     first = few_labels.draw_labels(parts.y_train, few, draw)
     unlabelled = np.flatnonzero(first < 0)

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-_SHOWN = 20_000  # characters of what a call prints
+_SHOWN = 20_000  # characters of the output of a call
 
 
 @dataclass(frozen=True)

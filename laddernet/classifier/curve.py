@@ -1,4 +1,4 @@
-"""How the error falls with the number of labels: measured on one's own rows, and drawn."""
+"""The label curve: error against the number of labels, measured on a user's rows and plotted."""
 
 import io
 import math
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURES = (".svg", ".png", ".pdf")
-_BLUE, _ORANGE = "#0072B2", "#D55E00"  # which the colour-blind tell apart too
+_BLUE, _ORANGE = "#0072B2", "#D55E00"  # distinguishable by colour-blind readers
 
 
 @dataclass(frozen=True)
 class Point:
-    """Errors in per cent with so many labels a class, one for each draw of labels."""
+    """Errors in per cent with one number of labels per class, one error for each random choice of labels."""
 
-    per_class: int  # or as many as the class has
-    labels: int  # of all classes together
-    judged: int  # rows that an error is measured on
+    per_class: int  # fewer in a class that has fewer
+    labels: int  # in all classes together
+    judged: int  # number of held-out rows
     errors: tuple[float, ...]
-    alone: tuple[float, ...]  # of logistic regression, which learns from the labelled rows alone
+    alone: tuple[float, ...]  # errors of logistic regression on the labelled rows alone
 
     def summary(self, alone: bool = False) -> tuple[float, float]:
-        """The mean and its standard error.
+        """Return the mean and its standard error.
 
         >>> Point(1, 2, 30, errors=(4.0, 6.0), alone=(9.0, 9.0)).summary()
         (5.0, 1.0)
@@ -49,7 +49,7 @@ class Point:
         return _mean(self.alone if alone else self.errors)
 
     def limits(self, alone: bool = False) -> tuple[float, float]:
-        """The mean ∓ its standard error; if that rounds to 0.0, the 90 % interval for that number of rows.
+        """Return the mean ∓ its standard error; if that rounds to 0.0, the 90 % interval for that number of rows.
 
         >>> low, high = Point(1, 2, 8, errors=(0.0, 0.0, 0.0), alone=(4.0, 6.0, 5.0)).limits()
         >>> low, round(high, 1)
@@ -62,11 +62,11 @@ class Point:
 
     @property
     def all_judged(self) -> int:
-        """Rows that were held out at least once: three draws hold out all labelled rows, and further ones no others."""
+        """Rows held out at least once: three repeats hold out all labelled rows, so further repeats add none."""
         return self.judged * min(len(self.errors), 3)
 
     def shown(self, alone: bool = False) -> str:
-        """The mean ± its standard error as text; the limits in brackets if that rounds to 0.0.
+        """Format the mean ± its standard error, or the limits in brackets if the standard error rounds to 0.0.
 
         >>> point = Point(1, 2, 8, errors=(0.0, 0.0, 0.0), alone=(4.0, 6.0, 5.0))
         >>> point.shown(), point.shown(alone=True)
@@ -88,16 +88,44 @@ def label_curve(
     on_fit: Callable[[int, int], None] = lambda number, total: None,
     on_point: Callable[[Point], None] = lambda point: None,
 ) -> list[Point]:
-    """Fit the classifier with more and more of the labels, and measure its error on labelled rows that it has not seen.
+    """Measure the held-out error of a classifier for increasing numbers of labels per class.
 
-    Each of the ``repeats`` holds out a third of the labelled rows (half if a class has two), as cross-validation does,
-    and shuffles the others. Their first 1, 2, 5, 10 … of each class keep their labels, or those of ``counts``; a class
-    with fewer gives all it has. The rest of them, and the rows without a label, are unlabelled rows of the training;
-    the rows held out are not in it. ``seed`` fixes the draws and the classifier's ``random_state``, which is another in
-    each repeat. Beside it stands logistic regression, on the same labels and columns scaled alike.
+    Each repeat holds out a third of the labelled rows (half if a class has only two labels), as in cross-validation,
+    and shuffles the others. The first of these in each class keep their labels; the rest are unlabelled training rows,
+    as are the rows without a label. Logistic regression is fitted to the same labelled rows, with the columns scaled
+    in the same way, for comparison.
 
-    ``on_fit`` is told before each fit which it is, and of how many; ``on_point`` each point as soon as it is measured.
+    Parameters
+    ----------
+    classifier
+        A scikit-learn classifier that accepts unlabelled rows. It is cloned and not changed.
+    X
+        The rows: an array or a sparse matrix.
+    y
+        A label for each row, or the classifier's ``unlabeled`` value (−1 if it has no such parameter).
+    counts
+        Numbers of labels per class; a class with fewer keeps all of its labels. None: 1, 2, 5, 10 … and all.
+    repeats
+        Number of fits for each count, 2 or more.
+    seed
+        Fixes the random choices. The classifier's ``random_state`` is ``seed`` plus the number of the repeat.
+    on_fit
+        Called before each fit with its number, from 1, and the number of all fits.
+    on_point
+        Called with each point when it is measured.
 
+    Returns
+    -------
+    list of Point
+        One point for each count, in increasing order.
+
+    Raises
+    ------
+    InputError
+        If a class has a single label, y and X differ in length, or ``counts`` or ``repeats`` is out of range.
+
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.semi_supervised import LabelSpreading
     >>> points = label_curve(LabelSpreading(), *load_iris(return_X_y=True))
@@ -135,7 +163,7 @@ def label_curve(
 def _draws(
     codes: np.ndarray, classes: np.ndarray, repeats: int, seed: int
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """For each repeat the rows to judge by, and of each class its other labelled rows, shuffled."""
+    """Yield for each repeat the held-out rows and, for each class, its other labelled rows, shuffled."""
     folds = folds_possible(codes)
     if not folds:
         single = classes[np.bincount(codes[codes != UNLABELLED]) == 1].tolist()[0]
@@ -151,7 +179,7 @@ def _draws(
 
 
 def folds_possible(codes: np.ndarray) -> int:
-    """How many folds the labels allow: three, two, or 0 if a class has a single label.
+    """Return the number of folds that the labels allow: three, two, or 0 if a class has a single label.
 
     >>> folds_possible(np.array([0, 0, 0, 1, 1, -1]))
     2
@@ -161,7 +189,7 @@ def folds_possible(codes: np.ndarray) -> int:
 
 
 def _counts(asked: Sequence[int] | None, most: int) -> list[int]:
-    """How many labels a class to measure with: 1, 2, 5, 10 … and at last all.
+    """Return the numbers of labels per class, by default 1, 2, 5, 10 … and the largest possible number.
 
     >>> _counts(None, 30), _counts(None, 27), _counts(None, 1)
     ([1, 2, 5, 10, 20, 30], [1, 2, 5, 10, 27], [1])
@@ -181,28 +209,28 @@ def _seeded(classifier: Any, seed: int) -> Any:
 
 
 def _labels(classes: np.ndarray, codes: np.ndarray, mark: Any) -> np.ndarray:
-    """Labels as the classifier takes them, with its mark for rows without one."""
+    """Decode labels for the classifier, with its ``unlabeled`` value for rows without a label."""
     kind = np.result_type(classes, type(mark)) if isinstance(mark, int | float) else np.dtype(object)
-    plain = classes.dtype.kind in "iuf" and (kind.kind != "f" or classes.dtype.kind == "f")  # all digits stay
+    plain = classes.dtype.kind in "iuf" and (kind.kind != "f" or classes.dtype.kind == "f")  # no digit is lost
     labels: np.ndarray = classes[codes].astype(kind if plain else object)
     labels[codes == UNLABELLED] = mark
     return labels
 
 
 def _label_only(x: Rows, rest: np.ndarray, known: np.ndarray, codes: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """What logistic regression says of the rows held out."""
+    """Predict the held-out rows with logistic regression."""
     scaling = find_scaling(x[rest])[1]
     fitted = LogisticRegression(max_iter=1000).fit(scaling(dense(x[known])), codes)
     return np.asarray(fitted.predict(scaling(dense(x[held]))))
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and its standard error."""
+    """Return the mean and its standard error."""
     return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
 def error_interval(wrong: int, total: int) -> tuple[float, float]:
-    """Limits of an error in per cent, if so many of the rows are wrong: the exact (Clopper–Pearson) 90 % interval.
+    """Return the exact (Clopper–Pearson) 90 % interval, in per cent, of an error measured on ``total`` rows.
 
     >>> [tuple(round(limit, 1) for limit in error_interval(wrong, 24)) for wrong in (0, 3, 24)]
     [(0.0, 11.7), (3.5, 29.2), (88.3, 100.0)]
@@ -212,7 +240,7 @@ def error_interval(wrong: int, total: int) -> tuple[float, float]:
 
 
 def standard_error(error: float, rows: int) -> float:
-    """The standard error in per cent of an error that was measured on this number of rows.
+    """Return the standard error, in per cent, of an error that was measured on this number of rows.
 
     >>> standard_error(10.0, 100)
     3.0
@@ -220,27 +248,27 @@ def standard_error(error: float, rows: int) -> float:
     return math.sqrt(error * (100 - error) / rows)
 
 
-# --- What it says -----------------------------------------------------------------------------------------------
+# --- Forecast ---------------------------------------------------------------------------------------------------
 
 
 def doubled(error: float, before: float, doublings: float = 1.0) -> float:
-    """The error with twice as many labels, if it went on to fall as a power of their number.
+    """Extrapolate the error to twice as many labels by a power law.
 
-    It was ``before`` with so many ``doublings`` less.
+    ``before`` is the error with the number of labels halved ``doublings`` times.
 
     >>> doubled(8.0, 10.0), round(doubled(4.0, 16.0, 4.0), 3), doubled(8.0, 7.0)
     (6.4, 2.828, 8.0)
     """
     if before <= error:
         return error
-    return error * max(math.pow(error / before, 1 / doublings), 0.5)  # no error was ever seen to fall much faster
+    return error * max(math.pow(error / before, 1 / doublings), 0.5)  # faster falls have not been observed
 
 
 def forecast(points: Sequence[Point]) -> str:
-    """What more labels would perhaps gain, in a sentence: a power law through the last point and one with half as many.
+    """Forecast in one sentence the error with more labels, by a power law through the last point and an earlier one.
 
-    The difference counts if it is more than twice its standard error, with draws compared pair by pair, and more than
-    twice what so many judged rows can tell: three draws judge by all labelled rows, and further ones by no others.
+    The earlier point has at most half as many labels. The difference is significant if it exceeds twice its standard
+    error over paired repeats, and twice the standard error for the number of held-out rows.
     """
     last = points[-1]
     fewer = [point for point in points if 2 * point.labels <= last.labels]
@@ -262,7 +290,29 @@ def forecast(points: Sequence[Point]) -> str:
 def plot_label_curve(
     points: Sequence[Point], *, ax: "Axes | None" = None, title: str = "", name: str = "Ladder Network"
 ) -> "Figure":
-    """Draw the errors of a `label_curve`, on axes of one's own or on a new figure; returns the figure."""
+    """Plot the errors of a `label_curve`.
+
+    Parameters
+    ----------
+    points
+        The points that `label_curve` returned.
+    ax
+        Matplotlib axes to draw on. None: those of a new figure.
+    title
+        Title of the axes.
+    name
+        Name of the classifier in the legend.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure of the axes.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed.
+    """
     check_matplotlib()
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
@@ -281,10 +331,10 @@ def plot_label_curve(
     ax.set_xticks(counts, [f"{count:,}" for count in counts])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("labels a class")
+    ax.set_xlabel("labels per class")
     ax.set_ylabel("error (%)")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_title(visible(title), parse_math=False)  # a dollar sign in a name begins no formula
+    ax.set_title(visible(title), parse_math=False)  # a dollar sign in a name must not start a formula
     for text in ax.legend(frameon=False).get_texts():
         text.set_parse_math(False)
     figure = ax.get_figure(root=True)
@@ -293,7 +343,7 @@ def plot_label_curve(
 
 
 def save_picture(figure: "Figure", path: str | Path) -> None:
-    """Write a figure, in the format that the name ends in; the same figure gives the same bytes."""
+    """Write a figure in the format of the file's suffix; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     check_picture(path)
@@ -305,7 +355,7 @@ def save_picture(figure: "Figure", path: str | Path) -> None:
 
 
 def check_picture(path: str | Path) -> None:
-    """Refuse a picture that could not be made, before the work that would be lost."""
+    """Refuse a picture that cannot be written, before the computation starts."""
     if Path(path).suffix.lower() not in PICTURES:
         raise InputError(f"A picture cannot be written to {path}; give it a name that ends in {', '.join(PICTURES)}.")
     check_matplotlib()

@@ -59,12 +59,36 @@ class Trained:
         return fold(unscaled, *([np.asarray(array) for array in part] for part in (*parts, known.mu, known.sigma)))
 
     def predict(self, x: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, " rows"]:
-        """Return the most probable class of each row."""
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        x
+            The rows, scaled as in training.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Numbers of the classes, from 0.
+        """
         classes: np.ndarray = self.network.logits(np.asarray(x)).argmax(axis=1)
         return classes
 
     def error(self, x: Float[np.ndarray, "rows features"], y: Int[np.ndarray, " rows"]) -> float:
-        """Return the percentage of rows that are misclassified."""
+        """Return the percentage of rows that are misclassified.
+
+        Parameters
+        ----------
+        x
+            The rows, scaled as in training.
+        y
+            The number of the class of each row.
+
+        Returns
+        -------
+        float
+            The error in per cent.
+        """
         return 100 * float(np.mean(self.predict(x) != np.asarray(y)))  # NumPy's y: JAX's mean would be a float32
 
 

@@ -144,7 +144,7 @@ def test_the_picture_shows_the_means_with_their_errors_over_the_counts(tmp_path:
     points = recorded()[0]
     figure = plot_label_curve(points, title="iris")
     ax = figure.axes[0]
-    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "labels a class", "error (%)")
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "labels per class", "error (%)")
     for container, alone in zip(ax.containers, (True, False), strict=True):
         means, doubts = np.array([point.summary(alone) for point in points]).T
         line, _, (bars,) = container.lines  # type: ignore[attr-defined]
@@ -153,7 +153,7 @@ def test_the_picture_shows_the_means_with_their_errors_over_the_counts(tmp_path:
         np.testing.assert_allclose(ends, np.column_stack([means - doubts, means + doubts]))
     save_picture(figure, tmp_path / "a.svg")
     texts = [element.text for element in ElementTree.parse(tmp_path / "a.svg").iter() if element.text]
-    assert {"1", "3", "10", "iris", "labels a class", "Ladder Network"} <= set(texts)
+    assert {"1", "3", "10", "iris", "labels per class", "Ladder Network"} <= set(texts)
     save_picture(plot_label_curve(points, title="iris"), tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     for name, head in {"c.png": b"\x89PNG\r\n", "d.PDF": b"%PDF"}.items():
