@@ -23,61 +23,52 @@ from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, j
 if TYPE_CHECKING:
     from laddernet.network.models import AnyModel
 
-_MOST_CLASS_BYTES = 1 << 30  # that the classes of a file may take in memory
+_MOST_CLASS_BYTES = 1 << 30  # limit for the classes of a file in memory
 
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
-    """A classifier that learns from labelled and unlabelled rows alike: a Ladder Network.
+    """A semi-supervised classifier: a Ladder Network that learns from labelled and unlabelled rows.
+
+    Defaults for None depend on the scaling (`scale`): "range" below means scaled by the range of all columns.
 
     Parameters
     ----------
-    model : a model's id (``laddernet models`` lists them), ``file.py:Class`` or a class for a combinator of your own.
-    hidden : sizes of the hidden layers, or of the only one. None: (64, 32), or (256, 128) if the columns are scaled by
-        the range of all of them (`scale`), as pixels are.
-    noise : standard deviation of the noise: one value, two (input, layers above), or one for each layer.
-        None: 0.3, but less where rows lie close together, or with more than twelve labels a class (0.15 with fifty). If
-        the columns are scaled by that range: 0.2, but less at the input where rows lie close together.
-    recon_weights : λ, the weight of each layer's reconstruction: one value, three (λ(0), λ(1), λ(≥2)), or one a layer.
-        None: 0.5 for λ(1), 0.05 above, and for λ(0) 200, or 2000 if the columns are scaled by that range.
+    model : a model's id (``laddernet models`` lists them), or ``file.py:Class`` or a class for your own combinator.
+    hidden : sizes of the hidden layers, or of the only one. None: (64, 32); range: (256, 128).
+    noise : standard deviation of the noise: one value, two (input, layers above), or one per layer.
+        None: 0.3, less where rows are close together or with more than twelve labels per class (0.15 with fifty).
+        Range: 0.2, less at the input where rows are close together.
+    recon_weights : λ, weights of the reconstruction costs: one value, three (λ(0), λ(1), λ(≥2)), or one per layer.
+        None: 0.5 for λ(1), 0.05 above, and 200 for λ(0); range: 2000 for λ(0).
     eta : standard deviation of the initial weights of MLP and AMLP combinators.
-    epochs, max_steps : how long to learn, in passes over all rows or in steps; give one of them at most.
-        None: as many steps as there are rows, but 300 at least and 1000 at most, or 5000 if the columns are scaled by
-        that range.
-    batch_size : rows of a step, of unlabelled and of labelled ones each.
-    learning_rate, weight_decay : AdamW's; the rate falls to zero over the last seven tenths of the steps.
-        None for the decay: 0.5, or 0.2 if the columns are scaled by that range.
-    label_smoothing : how often, from 0 to below 1, a label is taken for one of all classes instead: labels are not
-        learned by heart. None: one over the number of classes, or 0 if the columns are scaled by that range.
-    n_networks : how many networks to train, from different initial values; the mean of their logits decides.
-        None: 4, or 1 if the columns are scaled by that range.
-    linear_share : from 0 to below 1, the share in that decision of one more network, which has no hidden layers,
-        reconstructs nothing, and so draws straight borders by the labels alone. None: 0.25, or 0, which means none, if
-        the columns are scaled by that range.
-    class_weight : ``{class: weight}`` or "balanced": how much the labels of each class count.
-    early_stopping : hold out ``validation_fraction`` of the labelled rows and keep the network that does best on them;
-        stop when that has not become better for ``n_iter_no_change`` looks, of which there is one every 32 steps.
-        Off, with a warning, if a class has fewer than five labels.
-    scale : how columns are brought to a common scale: "columns", "range", "none", or "auto"
-        (`laddernet.classifier.scaling`).
-    unlabeled : the value in y that marks a row without a label, besides None, NaN and NA, which always do.
-        None: only those.
+    epochs, max_steps : length of the training, in passes over all rows or in steps; give at most one of them.
+        None: as many steps as rows, but at least 300 and at most 1000; range: at most 5000.
+    batch_size : unlabelled rows per step, and labelled rows per step.
+    learning_rate, weight_decay : AdamW; the rate falls to 0 over the last 70 % of steps. Decay None: 0.5; range: 0.2.
+    label_smoothing : share of a label, in [0, 1), spread over all classes. None: one over their number; range: 0.
+    n_networks : number of networks, with different initial values; their mean logits decide. None: 4; range: 1.
+    linear_share : share, in [0, 1), of one more network in that mean. It has no hidden layers and no reconstruction,
+        so its class boundaries are linear. None: 0.25; range: 0 (no such network).
+    class_weight : ``{class: weight}`` or "balanced": weights of the labels of each class.
+    early_stopping : keep the network with the lowest error on held-out rows (``validation_fraction`` of the labelled),
+        and stop after ``n_iter_no_change`` evaluations, one every 32 steps, without a lower one. Off, with a warning,
+        if a class has fewer than five labels.
+    scale : scaling of the columns: "columns", "range", "none" or "auto" (`laddernet.classifier.scaling`).
+    unlabeled : value in y of a row without a label, besides None, NaN and NA. None: only those.
     random_state : fixes initial values, noise and order.
-    warm_start : begin at the networks of the last fit instead of at random values.
+    warm_start : start from the networks of the last fit instead of random values.
     verbose : show progress.
-    device : "cpu", "gpu" or "tpu"; None is what JAX prefers.
-    n_jobs : how many cores to use while learning (None or −1: all that the process may use; −2: all but one). Fits
-        side by side take different cores as long as there are any.
-    precision : of the operands of matrix products while learning: "float32", or "bfloat16", which is faster for wide
-        networks where the processor has units for it.
+    device : "cpu", "gpu" or "tpu". None: JAX's default.
+    n_jobs : cores in training (None or −1: all available; −2: all but one). Concurrent fits use different ones.
+    precision : of matrix products in training: "float32" or "bfloat16" (faster for wide networks on some processors).
 
     Attributes
     ----------
-    classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
-    history_ : a record for each 32 steps of each network, or for fewer if columns are thousands: costs, learning
-        rate; validation error with early stopping.
-    n_steps_ : how many steps were taken, by all networks together.
-    noise_, recon_weights_ : noise and λ of each layer, as they were used.
-    network_ : what predicts: plain matrices, in which all networks lie side by side.
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    history_ : per network and 32 steps (fewer with many columns) a record: costs, learning rate, any validation error.
+    n_steps_ : number of steps of all networks together.
+    noise_, recon_weights_ : noise and λ of each layer, as used.
+    network_ : the network that predicts: NumPy matrices in which all networks are joined.
 
     Examples
     --------
@@ -85,7 +76,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     >>> X, truth = make_moons(400, noise=0.1, random_state=0)
     >>> y = np.full(400, -1)
     >>> y[:20] = truth[:20]
-    >>> classifier = LadderClassifier(label_smoothing=0, random_state=0).fit(X, y)  # 0: moons are divided cleanly
+    >>> classifier = LadderClassifier(label_smoothing=0, random_state=0).fit(X, y)  # 0: the moons do not overlap
     >>> bool(classifier.score(X, truth) > 0.95)
     True
     """
@@ -145,20 +136,33 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.n_jobs = n_jobs
         self.precision = precision
 
-    # --- Learning ------------------------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from all rows of X, and from the labels of those that have one."""
+        """Train on all rows of X and on the labels in y; after an error, the previous fit is restored.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+        y : a label for each row, or the value of ``unlabeled``, None, NaN or NA.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If X, y or a parameter is invalid, or y holds labels of fewer than two classes.
+        """
         kept = vars(self).copy()
         try:
             return self._fit(X, y)
-        except BaseException:  # what was learned before is still there
+        except BaseException:  # restore the previous fit
             self.__dict__.clear()
             self.__dict__.update(kept)
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
-        # With it comes JAX, which prediction does without.
+        # These import JAX, which prediction does not need.
         from laddernet.classifier.fit import Earlier, learn
         from laddernet.classifier.parameters import Parameters
 
@@ -180,28 +184,27 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.noise_, self.recon_weights_ = learned.noise, learned.recon_weights
         return self
 
-    # --- Prediction ----------------------------------------------------------------------------------------------
-
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+        """Return the most probable class of each row of X, as an array of shape (rows,)."""
         best = self._logits(X).argmax(axis=1)
         classes: np.ndarray = self.classes_[best]
         return classes
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class for each row, in the order of ``classes_``."""
+        """Return the probabilities of the classes, in the order of ``classes_``: an array of shape (rows, classes)."""
         return softmax(self._logits(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of `predict_proba`."""
         return log_softmax(self._logits(X))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The logits; with two classes, by how much that of the second is above that of the first."""
+        """Return the logits; with two classes, the second logit minus the first, of shape (rows,)."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the labelled rows that are classified rightly; what has no label says nothing."""
+        """Return the accuracy on the labelled rows, from 0 to 1; raise InputError if no row has a label."""
         check_consistent_length(X, y, sample_weight)
         rows, truth = known_labels(y, self.unlabeled)
         if not len(truth):
@@ -210,7 +213,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         return float(accuracy_score(truth, self.predict(X)[rows], sample_weight=weights))
 
     def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
-        """What the rows are at a layer of the clean path: 1 is the first hidden layer; None is the last hidden one."""
+        """Return the activations of a layer: 0 is the scaled input, None the last hidden layer."""
         check_is_fitted(self)
         top = len(self.network_.weights)
         layer = top - 1 if layer is None else layer
@@ -223,7 +226,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         return self._layer(X, layer)
 
     def _logits(self, X: Any) -> np.ndarray:
-        if not hasattr(self, "network_"):  # a tenth of the time that one row takes is spared
+        if not hasattr(self, "network_"):  # saves a tenth of the time for one row
             check_is_fitted(self)
         return self._layer(X, len(self.network_.weights))
 
@@ -231,17 +234,17 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         x = self._checked(X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             out = self.network_.layer(x, layer)
-        if not np.isfinite(out).all():  # X is finite, so it is its size
+        if not np.isfinite(out).all():  # X is finite, so a value is too large
             far = abs(x).max()
             raise InputError(f"X holds a value of size {far:.3g}, too large to compute with; give a smaller one.")
         return out
 
     def _checked(self, X: Any, *, reset: bool) -> Rows:
-        # Numbers stay as they are: a copy of all rows in another type would double the memory.
+        # Keep the type of the numbers: a copy of all rows in another type would double the memory.
         how: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric", "ensure_min_samples": 1}
         if reset or type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
             return validate_data(self, X, reset=reset, **how)
-        # The same without a search for names of columns, which takes a fifth of the time that one row takes.
+        # The same without the search for column names, which takes a fifth of the time for one row.
         x = check_array(X, estimator=self, input_name="X", **how)
         if x.shape[1] != self.n_features_in_:
             expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
@@ -255,23 +258,36 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]  # what comes out is always that
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the output is always float32
         return tags
 
-    # --- Files ---------------------------------------------------------------------------------------------------
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Put all that `load` needs into one safetensors file."""
+        """Write the fitted classifier to one safetensors file.
+
+        Parameters
+        ----------
+        path : the file, which is written completely or not at all.
+        """
         modelfile.write(path, "classifier", *self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The classifier that a file holds; no code from the file is run."""
+        """Return the classifier in a file of `save`; no code from the file is run.
+
+        Parameters
+        ----------
+        path : the file.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged, of another kind, or of a newer version.
+        """
         with modelfile.understood(path):
             return cls.from_state(*modelfile.read(path, "classifier"))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """All that was learned: arrays, and what can be said in JSON."""
+        """Return the fitted state: arrays, and a description that JSON can hold."""
         check_is_fitted(self)
         scaling = self.network_.scaling
         arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
@@ -295,7 +311,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
-        """The classifier of a :meth:`state`."""
+        """Make a classifier from its :meth:`state`."""
         parameters = {name: held["value"] for name, held in about["parameters"].items() if "value" in held}
         parameters |= {name: dict(held["pairs"]) for name, held in about["parameters"].items() if "pairs" in held}
         made = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
@@ -318,16 +334,16 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
                 f"The model says it has {about['networks']} networks and holds {len(held)}; save the model anew."
             )
         made._networks = [_below(arrays, f"networks.{number}.") for number in range(len(held))]
-        equal = [1 / len(made._networks)] * len(made._networks)  # before format 3 there were no others
+        equal = [1 / len(made._networks)] * len(made._networks)  # before format 3, shares were always equal
         made._shares = about.get("shares", equal)
         _check_shapes(scaling, made._networks, made.n_features_in_, len(made.classes_))
         made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
-        # Before it was kept, only the scaling by columns had a bound.
+        # Older files do not hold it; in these, only the scaling by columns has a bound.
         made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
         return made
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write a model for ONNX runtimes: input ``X``, outputs ``label`` and ``probabilities``."""
+        """Write an ONNX model: input ``X``, outputs ``label`` and ``probabilities``. The package onnx is required."""
         from laddernet.inference.onnx import write
 
         check_is_fitted(self)
@@ -335,7 +351,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
 
 
 def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]], columns: object, top: int) -> None:
-    """Refuse networks of a file that do not take its model's columns, or have not one logit for each class."""
+    """Refuse networks of a file whose shapes do not match its columns, or that have not one logit per class."""
     shapes = {scaling.shift.shape, scaling.factor.shape}
     if type(columns) is not int or shapes != {(columns,)}:
         raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
@@ -351,19 +367,19 @@ def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]]
 
 
 def _classes(values: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
-    """The classes of a file in their own type, unless it would take more memory than any classes do."""
+    """Convert the classes of a file to their type, and refuse a type that would take too much memory."""
     if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
         raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
     return np.array(values, dtype=dtype)
 
 
 def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with a prefix, by what follows it."""
+    """Return the arrays whose names start with a prefix, by the rest of the name."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _plain(value: Any) -> Any:
-    """The same without NumPy's types, and without pandas' NA, which says no more than None."""
+    """Convert NumPy's types to Python's, and missing values to None."""
     if isinstance(value, list | tuple):
         return [_plain(held) for held in value]
     if is_missing(value):
@@ -372,10 +388,10 @@ def _plain(value: Any) -> Any:
 
 
 def _as_json(value: Any) -> dict[str, Any]:
-    """A parameter as it is kept in a file: what JSON cannot say (a class, a generator) is not."""
+    """Return a parameter as JSON for a file; of a class or a generator, which JSON cannot hold, only its repr."""
     value = value.id if hasattr(value, "combinator") else _plain(value)
     kind = "value"
-    if isinstance(value, dict):  # whose keys JSON would turn into text
+    if isinstance(value, dict):  # JSON would convert its keys to text
         kind, value = "pairs", [[_plain(key), _plain(held)] for key, held in value.items()]
     try:
         return {kind: json.loads(json.dumps(value))}

@@ -1,4 +1,4 @@
-"""From what a user writes as labels to classes and numbers."""
+"""Encode a user's labels as classes and their numbers."""
 
 import warnings
 from typing import Any
@@ -10,12 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from laddernet.errors import InputError
 
 UNLABELLED = -1  # the code of a row without a label
-_EXACT = 2**53  # up to which a float holds every whole number
-_LIKE_A_MARK = {"-1", "-1.0", "nan", "NaN", "None", "<NA>", "NaT"}  # what other marks become where all is made text
+_EXACT = 2**53  # up to here a float holds every integer
+_LIKE_A_MARK = {"-1", "-1.0", "nan", "NaN", "None", "<NA>", "NaT"}  # values for missing labels, converted to text
 
 
 def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
-    """The classes in order, and for each row the number of its class or −1.
+    """Return the sorted classes and, for each row, the number of its class or −1.
 
     A row is unlabelled if its label is None, NaN or NA, or equals ``unlabeled``.
 
@@ -39,7 +39,7 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
         known = _of_one_type(known)
     if known.dtype.kind not in "biufU":
         raise InputError(f"y holds labels of the type {known.dtype}; give numbers, booleans or text.")
-    with warnings.catch_warnings():  # that classes are many for so few labels, which here is as it should be
+    with warnings.catch_warnings():  # of many classes and few labels, which is normal here
         warnings.simplefilter("ignore", UserWarning)
         check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
@@ -58,7 +58,7 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def known_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows have a label, and what they are labelled.
+    """Return which rows have a label, as a mask, and the labels of these rows.
 
     >>> rows, labels = known_labels(["b", None, "a"])
     >>> rows.tolist(), labels.tolist()
@@ -70,7 +70,7 @@ def known_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The labels, where one is missing, and where it is so because of the mark."""
+    """Return the labels, the mask of unlabelled rows, and the mask of labels that equal ``unlabeled``."""
     require_mark(unlabeled)
     values = column_or_1d(_as_array(y), warn=True)
     missing = _missing(values)
@@ -81,7 +81,7 @@ def _read(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def require_mark(unlabeled: Any) -> None:
-    """Refuse what cannot be the label of a row."""
+    """Refuse a value of ``unlabeled`` that cannot be a label."""
     if isinstance(unlabeled, list | tuple | set | dict | np.ndarray):
         raise InputError(f"unlabeled must be one value or None, got {unlabeled!r}.")
 
@@ -90,7 +90,7 @@ _LABELS = (str, bool, int, float, np.number, np.bool_)
 
 
 def _kind(value: Any) -> str:
-    """A name for the type of a label; NumPy's words are words."""
+    """Return the name of a label's type; NumPy's text and booleans have the names of Python's."""
     return next((kind.__name__ for kind in (str, bool) if isinstance(value, kind)), type(value).__name__.rstrip("_"))
 
 
@@ -117,10 +117,10 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
 
 
 def _as_array(y: Any) -> np.ndarray:
-    """Convert labels to an array without a loss: whole numbers beside a missing one do not become floats."""
+    """Convert labels to an array without loss: integers beside a missing value do not become floats."""
     if isinstance(y, np.ma.MaskedArray):
-        return np.fromiter(y.tolist(), object)  # None where it is masked
-    if hasattr(y, "columns") and len(y.columns) == 1:  # a frame
+        return np.fromiter(y.tolist(), object)  # None where masked
+    if hasattr(y, "columns") and len(y.columns) == 1:  # a data frame
         return _as_array(y[y.columns[0]]).reshape(-1, 1)
     if not isinstance(getattr(y, "dtype", None), np.dtype):  # types of pandas, polars and Arrow, and lists
         for method in ("to_list", "tolist", "to_pylist"):
@@ -140,7 +140,7 @@ def _missing(values: np.ndarray) -> np.ndarray:
 
 
 def is_missing(value: Any) -> bool:
-    # pandas.NA is recognised by its type, for whoever has no pandas has no NA either.
+    # pandas.NA is recognised by the name of its type, so that pandas need not be installed.
     return (
         value is None or (isinstance(value, float | np.floating) and value != value) or type(value).__name__ == "NAType"
     )
@@ -149,7 +149,7 @@ def is_missing(value: Any) -> bool:
 def _equal(values: np.ndarray, mark: Any) -> np.ndarray:
     mark = mark.item() if isinstance(mark, np.generic) else mark
     if isinstance(mark, float) and mark.is_integer():
-        mark = int(mark)  # with a float, NumPy compares long whole numbers as floats
+        mark = int(mark)  # NumPy would compare large integers with a float as floats
     if values.dtype != object and isinstance(mark, str) != (values.dtype.kind in "US"):
-        return np.zeros(len(values), bool)  # numbers are no words
+        return np.zeros(len(values), bool)  # a number never equals text
     return np.asarray(values == mark, bool)

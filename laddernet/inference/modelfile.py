@@ -1,6 +1,6 @@
 """Model files: a safetensors file with the arrays and, in its header, everything else as JSON. Loading runs no code.
 
-The header also has a SHA-256 of both, so that a truncated or changed file is refused.
+The header also holds a SHA-256 of both, so that a truncated or changed file is refused.
 """
 
 import hashlib

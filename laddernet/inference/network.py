@@ -23,7 +23,7 @@ class Scaling:
     With a ``bound``, v / √(1 + (v / bound)²) follows, which keeps outliers within ±bound.
     """
 
-    shift: np.ndarray  # float64, for columns of large numbers that differ by little
+    shift: np.ndarray  # float64, for columns of large numbers that differ little
     factor: np.ndarray  # float32, as the weights; float64 in tests of the equations
     bound: float | None = None
 

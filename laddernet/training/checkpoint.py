@@ -1,7 +1,7 @@
-"""Checkpoints: two files an epoch, ``epoch-000007.safetensors`` with the arrays and ``.json`` with the rest.
+"""Checkpoints: two files per epoch, ``epoch-000007.safetensors`` with the arrays and ``.json`` with the rest.
 
-The JSON file is written last and holds the SHA-256 of the other and of its own content: a checkpoint without it was
-never finished, and one that does not match it is damaged. The one before is kept until the next is whole.
+The JSON file is written last and holds the SHA-256 of both files' content. A checkpoint without it is incomplete, and
+one that does not match it is damaged. The previous checkpoint is kept until the next is complete.
 """
 
 import hashlib
@@ -24,18 +24,18 @@ KEPT = 2
 
 
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves of a pytree under their paths, ready for safetensors.
+    """Return the leaves of a pytree by path, as arrays for safetensors.
 
     >>> sorted(named_arrays({"a": [jnp.zeros(2)], "b": jnp.ones(1)}))
     ['a.0', 'b']
     """
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    # safetensors writes an array's memory as it lies, so it must lie in row order.
+    # safetensors writes the memory of an array unchanged, so it must be in row order.
     return {_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
 def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: object) -> Any:
-    """A pytree like ``template`` with its leaves from ``arrays``: all of them, and of the same shapes."""
+    """Return a pytree like ``template`` with the leaves in ``arrays``; names, shapes and types must match."""
     wanted = {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(template)}
     if wanted.keys() != arrays.keys():
         odd = sorted(wanted.keys() ^ arrays.keys())
@@ -45,28 +45,28 @@ def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: obje
         if (leaf.shape, leaf.dtype) != (held.shape, held.dtype):
             was, is_wanted = f"{held.dtype}{list(held.shape)}", f"{leaf.dtype}{list(leaf.shape)}"
             raise InputError(f"{source} is of another network ({name!r} is {was}, not {is_wanted}).")
-    # A copy on the device: the array must not alias memory that NumPy owns, for the epoch program will reuse it.
+    # A copy on the device: the epoch program reuses the memory, so the array must not alias memory that NumPy owns.
     return jax.tree_util.tree_map_with_path(lambda path, _: jnp.array(arrays[_name(path)]), template)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file, or a sentence that says why not."""
+    """Read the arrays of a safetensors file."""
     with reading(path):
         content = path.read_bytes()
     try:
         return safetensors.numpy.load(content)
-    except (safetensors.SafetensorError, ValueError, TypeError, KeyError) as error:  # the last three: its header
+    except (safetensors.SafetensorError, ValueError, TypeError, KeyError) as error:  # the last three: a damaged header
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is not a whole safetensors file ({reason}).") from error
 
 
 def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: list[dict[str, Any]]) -> None:
-    """Write the state after ``epoch`` epochs, and forget what came before it but for one that is whole.
+    """Write the state after ``epoch`` epochs, and remove all earlier checkpoints but the newest complete one.
 
-    Later ones stay: they were refused when the run was resumed, and it is not for us to judge what they are.
+    Later checkpoints stay: they were refused when the run was resumed, but the user may still need them.
     """
     with writing(folder):
-        folder.mkdir(exist_ok=True)  # without its parents: a run's folder that was removed stays so
+        folder.mkdir(exist_ok=True)  # not its parents: a run's folder that was removed must not come back
     arrays = folder / f"epoch-{epoch:06d}.safetensors"
     write_atomic(arrays, safetensors.numpy.save(named_arrays(state)))
     record = {
@@ -87,10 +87,10 @@ def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: lis
 
 
 def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, list[dict[str, Any]], list[str]]:
-    """The newest whole checkpoint: its epoch, state and history, and why newer ones were refused.
+    """Read the newest complete checkpoint: epoch, state, history, and the reasons why newer ones were refused.
 
-    Without any checkpoint, epoch 0 and the template itself. If there are some but none is whole, an error: what
-    is left of them may still be worth something to the user, so nothing starts over them.
+    If there is no checkpoint, return epoch 0 and the template. If there are some but none is complete, raise an error:
+    a new run would overwrite files that the user may still need.
     """
     refused: list[str] = []
     for path in _records(folder):
@@ -109,7 +109,7 @@ def load(folder: Path, template: Any, *, fingerprint: str) -> tuple[int, Any, li
 
 
 def remove(folder: Path) -> None:
-    """Forget all checkpoints of a finished run."""
+    """Remove all checkpoints of a finished run."""
     with writing(folder):
         for path in folder.glob("epoch-*"):
             path.unlink(missing_ok=True)
@@ -130,7 +130,7 @@ def _is_whole(path: Path, fingerprint: str) -> bool:
 
 
 def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
-    """The record of a checkpoint, if it is whole and its arrays are the ones that it was written for."""
+    """Read the record of a checkpoint, and refuse it if it or its arrays are damaged or of another run."""
     with reading(path):
         text = path.read_bytes()
     try:

@@ -1,7 +1,7 @@
-"""A run and its folder: what was asked, how it went, what came out, and the command to repeat it.
+"""A run and its folder: configuration, metrics, weights, result, and the command that repeats it.
 
-The folder holds ``config.json``, ``command.txt``, ``environment.json``, ``metrics.csv`` (a row an epoch),
-``weights.safetensors`` and, once finished, ``result.json``; ``checkpoints/`` while it is under way.
+The folder holds ``config.json``, ``command.txt``, ``environment.json``, ``metrics.csv`` (one row per epoch) and
+``weights.safetensors``. A finished run has ``result.json``; an unfinished one has ``checkpoints/``.
 """
 
 import csv
@@ -38,11 +38,11 @@ from laddernet.training.loop import Trained, train
 
 _DAMAGED = "{} is damaged; remove its folder, or choose another --out."
 _REMOVED = "{} was removed or replaced while its run was under way; give the same command to start it again."
-_BEGUN = {"checkpoints", "command.txt", "environment.json", "metrics.csv"}  # what a run has before it is finished
+_BEGUN = {"checkpoints", "command.txt", "environment.json", "metrics.csv"}  # files of an unfinished run
 
 
 def default_folder(config: Config) -> Path:
-    """A name that no other configuration has, so that a run never meets another's folder."""
+    """Return a folder whose name includes the fingerprint, so that no two configurations share it."""
     model = config.model.rpartition(":")[2]
     name = f"{config.data}-{config.labels}-{model}-seed{config.seed}-{config.fingerprint[:8]}"
     return Path("runs") / name
@@ -62,18 +62,18 @@ def run(
     on_checkpoint: Callable[[], None] = lambda: None,
     on_notice: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, Any]:
-    """Train in ``folder``, resuming what an earlier attempt left there; a finished run is only read.
+    """Train in ``folder``, resuming from its newest checkpoint; only read the result of a finished run.
 
-    ``test`` are the rows and classes for the test error. If it is None, as in a search for hyperparameters, only the
-    validation error is wanted: there is no test error, and of the folder's files only the configuration, the metrics
-    and the result are written. Returns what ``result.json`` holds.
+    ``test`` holds the rows and classes for the test error. If it is None, as in a search for hyperparameters, only the
+    validation error is measured, and only the configuration, the metrics and the result are written. Return the content
+    of ``result.json``.
     """
     _claim(folder, config)
     lock = folder / ".lock"
     with locked(lock, busy=f"Another process is training in {folder}; wait for it or choose another --out.", timeout=0):
         held = _identity(lock)
         try:
-            _claim(folder, config)  # again, for another process may have been here before the lock was ours
+            _claim(folder, config)  # again: another process may have written before this one held the lock
             _remove_unfinished(folder)
             if (folder / "result.json").exists():
                 result = _read_result(folder, config, with_test=test is not None)
@@ -95,7 +95,7 @@ def run(
                 nonlocal written
                 history.append(record)
                 check()
-                if time.monotonic() - written >= 1:  # for who watches; a disk may need longer than a short epoch
+                if time.monotonic() - written >= 1:  # at most once a second: a write may take longer than a short epoch
                     write_atomic(folder / "metrics.csv", metrics_csv(history))
                     written = time.monotonic()
                 on_epoch(record)
@@ -123,7 +123,7 @@ def run(
                 **({} if test is None else {"test_error": trained.error(*test)}),
                 **{key: value for key, value in trained.history[-1].items() if key != "test_error"},
                 "fingerprint": config.fingerprint,
-                "seconds": round(time.monotonic() - started, 1),  # of this attempt
+                "seconds": round(time.monotonic() - started, 1),  # of this attempt only
             }
             check()
             _write_json(folder / "result.json", result)
@@ -131,13 +131,31 @@ def run(
             check()
             return result
         except InputError as error:
-            if _identity(lock) != held and not isinstance(error, RemovedError):  # which is why it could not be written
+            if _identity(lock) != held and not isinstance(error, RemovedError):  # the removal caused the error
                 raise RemovedError(_REMOVED.format(folder)) from error
             raise
 
 
 def load_run(folder: Path) -> tuple[Config, Trained]:
-    """What a finished run was asked and what it learned; the history stays in ``metrics.csv``."""
+    """Read the configuration and the trained network of a finished run.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+
+    Returns
+    -------
+    Config
+        The configuration of the run.
+    Trained
+        The trained network. Its history is empty; the records are in ``metrics.csv``.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no finished run of this version, or a file is damaged.
+    """
     held = _read_json(folder / "config.json")
     weights = folder / "weights.safetensors"
     arrays = checkpoint.read_arrays(weights)
@@ -148,7 +166,7 @@ def load_run(folder: Path) -> tuple[Config, Trained]:
         template = jax.eval_shape(partial(_empty, find(config.model, config.source), sizes))
     except InputError:
         raise
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:  # wrong in any field
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:  # invalid field
         reason = " ".join(str(error).split())
         raise InputError(f"{folder} does not hold a finished run of this version of laddernet ({reason}).") from error
     tree = checkpoint.from_named_arrays(template, arrays, weights)
@@ -161,7 +179,7 @@ def _empty(model: Model, sizes: tuple[int, ...]) -> dict[str, Any]:
 
 
 def environment() -> dict[str, Any]:
-    """What the result of a run may depend on besides its configuration."""
+    """Return the software and hardware that may affect the result of a run."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -180,7 +198,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
 
 
 def metrics_csv(history: list[Record]) -> bytes:
-    """A column for each quantity, a row for each epoch; what an epoch did not measure is empty."""
+    """Write a CSV file with one row per epoch; a quantity that was not measured is an empty cell."""
     columns = list(dict.fromkeys(name for record in history for name in record))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -190,7 +208,7 @@ def metrics_csv(history: list[Record]) -> bytes:
 
 
 def read_metrics(folder: Path) -> list[Record]:
-    """The record of each epoch of a run."""
+    """Read the record of each epoch of a run."""
     path = folder / "metrics.csv"
     with reading(path):
         content = path.read_bytes()
@@ -202,7 +220,7 @@ def read_metrics(folder: Path) -> list[Record]:
 
 
 def _claim(folder: Path, config: Config) -> None:
-    """Make the folder, or find it to be of this very run."""
+    """Create the folder, or refuse one that does not belong to this run."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         others = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
@@ -210,11 +228,11 @@ def _claim(folder: Path, config: Config) -> None:
         return
     if "config.json" not in others:
         if (folder / ".lock").exists() and _BEGUN.issuperset(others):
-            return  # of a run whose configuration was removed; checkpoints name the run that they are of
+            return  # the configuration was removed; checkpoints hold the fingerprint of their run
         raise InputError(f"{folder} holds other files ({min(others)}); choose an empty folder for --out.")
     held = _read_json(folder / "config.json")
     wanted = json.loads(json.dumps(asdict(config)))
-    held.setdefault("precision", "float32")  # what runs from before this setting have
+    held.setdefault("precision", "float32")  # the value of runs that are older than this setting
     differing = [key for key in wanted if held.get(key) != wanted[key]]
     if differing == ["source"]:
         run = f"the run of another source of {config.model}"
@@ -227,7 +245,7 @@ def _claim(folder: Path, config: Config) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Distinguish a file from every other, also from one that has taken its place; None if there is none."""
+    """Return the device and inode of a file, which differ if it was replaced; None if there is no file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -236,14 +254,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove the files that a killed process had not finished writing."""
+    """Remove the temporary files of a killed process."""
     with writing(folder):
         for path in folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)
 
 
 def _read_result(folder: Path, config: Config, *, with_test: bool) -> dict[str, Any]:
-    """The result of a finished run, if it is this one's and whole."""
+    """Read the result of a finished run, and refuse one that is damaged or of another configuration."""
     path = folder / "result.json"
     result = _read_json(path)
     if result.get("fingerprint") != config.fingerprint:
@@ -273,7 +291,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name; ``platform`` knows it everywhere but on Linux."""
+    """Return the processor's name, which ``platform`` does not give on Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

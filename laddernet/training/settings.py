@@ -1,4 +1,4 @@
-"""From what a user says to a complete :class:`Config`: defaults filled in, everything checked."""
+"""Make a complete :class:`Config` from a user's settings: add defaults and check every value."""
 
 import math
 import os
@@ -20,8 +20,8 @@ from laddernet.network.models import AnyModel, Model, find
 from laddernet.training.config import Config
 from laddernet.training.tuned import lookup
 
-# Noise (at the input and above it) and λ(0), λ(1), λ(≥2) that Rasmus et al. (2015) published for about this many
-# labels. Their 0.2 for 1000 labels is that of the layers above the input (results/README.md).
+# Noise (at the input and above it) and λ(0), λ(1), λ(≥2) of Rasmus et al. (2015), by number of labels. Their 0.2 for
+# 1000 labels is the noise of the layers above the input (results/README.md).
 _PUBLISHED: dict[int, tuple[tuple[float, float], tuple[float, ...]]] = {
     100: ((0.3, 0.3), (1000.0, 10.0, 0.1)),
     1000: ((0.3, 0.2), (2000.0, 20.0, 0.1)),
@@ -30,8 +30,8 @@ _PUBLISHED: dict[int, tuple[tuple[float, float], tuple[float, ...]]] = {
 _INPUT_ONLY, _INPUT_NOISE = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}, 0.3
 _BASELINE_NOISE = (0.5, 0.5)
 _ETA = 0.1
-_MOST = 10**12  # labelled or validation rows; how many a data set has, `split` says
-# λ(0) where the published value does harm. Without lateral connections the classes at the top would have to carry the
+_MOST = 10**12  # labelled or validation rows; `split` checks against the rows of the data set
+# λ(0) where the published value raises the error. Without lateral connections the top layer would have to encode the
 # whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
 # 7.7, 7.6, 11.1, 40.1, 90.9 % validation error.
 _MEASURED = {"no-lateral": 1.0}
@@ -39,10 +39,10 @@ _MEASURED = {"no-lateral": 1.0}
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long to learn, and how fast."""
+    """The training schedule: epochs, learning rate and batch sizes."""
 
     epochs: int
-    decay: Fraction  # the share of the epochs, the last, over which the learning rate falls to zero
+    decay: Fraction  # the last share of the epochs, over which the learning rate falls to zero
     learning_rate: float
     batch_size: int
     labelled_batch_size: int = 100
@@ -50,7 +50,7 @@ class Recipe:
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
 
 
-# How the quick one was found, and what it costs: results/README.md. The small one is for some thousand rows.
+# "quick": results/README.md has its search and its cost. "small" is for a few thousand rows.
 RECIPES = {
     "paper": Recipe(150, decay=Fraction(1, 3), learning_rate=0.002, batch_size=100),
     "quick": Recipe(
@@ -67,7 +67,7 @@ RECIPES = {
 
 
 def recipe_named(name: str) -> Recipe:
-    """The recipe of this name."""
+    """Return the recipe of this name."""
     if not isinstance(name, str) or name not in RECIPES:
         raise InputError(f"There is no recipe {name!r}; give one of {', '.join(RECIPES)}.")
     return RECIPES[name]
@@ -95,18 +95,59 @@ def configure(
     seed: int = 0,
     tuned: bool | str | os.PathLike[str] = True,
 ) -> Config:
-    """Check every setting, and fill in those that are None.
+    """Make the configuration of a run: check every setting, and replace None by a default.
 
-    Noise, λ, η and learning rate that are None are those of ``tuned``: what ships with the package for this data set,
-    model and number of labels (True), or what a file holds; η and learning rate if tuned with this ``recipe``.
-    Noise, λ and η that are not there (or with False) are the nearest of what was published. All else that is None is
-    the ``recipe``'s.
+    Defaults of noise, λ, η and learning rate are the ``tuned`` values for this data set, model and number of labels;
+    those of η and learning rate only if they were tuned with this recipe. If there are none, noise, λ and η are the
+    published values for the nearest number of labels. All other defaults are those of the recipe.
 
-    ``precision`` is that of the operands of matrix products, float32 or bfloat16; all else is float32.
+    Parameters
+    ----------
+    dataset
+        The data, as `load` returns it.
+    labels
+        Number of labelled rows, or "all".
+    model
+        The model, in any form that `find` accepts.
+    hidden
+        Sizes of the hidden layers. None: the paper's for 784 columns or more, else (256, 128, 64).
+    noise
+        Standard deviation of the noise: one value, two (input, all layers above), or one for each layer from 0 to L.
+    recon_weights
+        λ, the weights of the reconstruction costs: one value, three (λ(0), λ(1), λ(≥2)), or one for each layer.
+    eta
+        Standard deviation of the initial weights of MLP and AMLP combinators.
+    recipe
+        The training schedule: "paper", "quick" or "small".
+    epochs, decay_epochs
+        Number of epochs, and of the last epochs over which the learning rate falls to zero.
+    learning_rate, weight_decay
+        Learning rate and weight decay. A step subtracts ``learning_rate * weight_decay`` of the weights.
+    batch_size, labelled_batch_size
+        Unlabelled and labelled rows of a step.
+    copies
+        Copies of each unlabelled row in a step, in pairs with opposite noise.
+    precision
+        Type of the operands of matrix products, "float32" or "bfloat16"; everything else is float32.
+    validation
+        Number of validation rows. None: a sixth of the training rows, or 0 if the labels need those rows.
+    seed
+        Fixes the split of the rows, the initial values, the noise and the order.
+    tuned
+        True: use the tuned values of the package. A path: use those of a file. False: use none.
 
-    ``noise`` is one value, two (input, all layers above) or one for each layer from 0 to L; ``recon_weights`` is
-    one, three (λ(0), λ(1), λ(≥2)) or one for each layer.
+    Returns
+    -------
+    Config
+        The complete configuration.
 
+    Raises
+    ------
+    InputError
+        If a setting is invalid, or the data set has too few rows.
+
+    Examples
+    --------
     >>> from laddernet.data import load
     >>> config = configure(load("digits"), labels=100, hidden=[32], noise=0.3, tuned=False)
     >>> config.noise, config.recon_weights
@@ -119,7 +160,7 @@ def configure(
     n_rows = len(dataset.x_train)
     labels = n_rows if isinstance(labels, str) and labels == "all" else labels
     labels = checks.integer("labels", labels, most=_MOST)
-    if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless labels take those rows
+    if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless the labels need those rows
         validation = n_rows // 6 if labels <= n_rows - n_rows // 6 else 0
     validation = checks.integer("validation", validation, least=0, most=_MOST)
     hidden = _hidden(dataset) if hidden is None else checks.sizes("hidden", hidden)
@@ -157,7 +198,7 @@ def configure(
     if weights > checks.MOST_WEIGHTS:
         raise InputError(f"hidden must make at most {checks.MOST_WEIGHTS} weights, got {weights}; give smaller sizes.")
     seed = checks.integer("seed", seed, least=0, most=checks.MOST_SEED)
-    # What cannot be drawn is refused here, before a run makes its folder.
+    # Refuse an impossible split here, before a run creates its folder.
     split(dataset.y_train, labels, validation, n_classes=dataset.n_classes, rng=np.random.default_rng(seed))
     return Config(
         data=dataset.name,
@@ -182,19 +223,19 @@ def configure(
 
 
 def precision_notice(precision: str) -> str | None:
-    """Return the sentence that a user of bfloat16 should see on this machine."""
+    """Return a notice if this processor has no bfloat16 units, else None."""
     if precision != "bfloat16" or has_bfloat16_units():
         return None
     return "This processor has no bfloat16 units: it gives the results of bfloat16, but no faster than float32."
 
 
 def _hidden(dataset: Dataset | TrainingRows) -> tuple[int, ...]:
-    """The paper's sizes for MNIST's 784 columns; a smaller network for a smaller input."""
+    """Return the paper's sizes for 784 columns (MNIST) or more, and smaller ones for fewer columns."""
     return PAPER_HIDDEN if dataset.n_features >= 784 else (256, 128, 64)
 
 
 def published(model: Model, labels: int) -> dict[str, Any]:
-    """What is used where nothing was tuned: the published values for the nearest number of labels.
+    """Return the published values for the nearest number of labels, the defaults where there are no tuned values.
 
     >>> published(find("first-recons"), 90)
     {'noise': 0.3, 'recon_weights': [5000.0], 'eta': 0.1}
@@ -215,7 +256,7 @@ def published(model: Model, labels: int) -> dict[str, Any]:
 
 
 def by_layer(name: str, values: float | Sequence[float], layers: int, short: int) -> tuple[float, ...]:
-    """One value for each layer, from the forms a user may write: one, so many as ``short``, or one for each.
+    """Expand one value, ``short`` values or one per layer to one value per layer; the last value is repeated.
 
     >>> by_layer("noise", (0.5, 0.1), 4, short=2)
     (0.5, 0.1, 0.1, 0.1)
