@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def few(per_class: int = 5) -> np.ndarray:
-    """Iris with that many labels a class."""
+    """Iris with that many labels per class."""
     y = np.full(len(TRUTH), -1)
     for c in range(3):
         rows = np.flatnonzero(np.equal(TRUTH, c))[:per_class]

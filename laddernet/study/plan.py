@@ -32,7 +32,7 @@ class Preset:
 
 PRESETS = {
     "demo": Preset(
-        "digits, 10 labels a class, all models: a few minutes", "digits", (100,), seeds=3, epochs=60, recipe="small"
+        "digits, 10 labels per class, all models: a few minutes", "digits", (100,), seeds=3, epochs=60, recipe="small"
     ),
     "mnist-100": Preset("MNIST, 100 labels, the paper's schedule: days", "mnist", (100,), seeds=3, epochs=150),
     "paper": Preset("the paper's Table 1: weeks", "mnist", (100, 1000, 60000), seeds=10, epochs=150),

@@ -230,7 +230,7 @@ def test_suggest_ranks_unlabelled_rows_and_no_two_alike(tmp_path: Path, fitted: 
     assert many["patient"].iloc[numbers].nunique() == 10
     uses = [float(row["use"]) for row in rows]
     assert uses == sorted(uses, reverse=True)
-    # Labels of these rows lie nearer to all rows than labels of rows drawn by lot do.
+    # These rows are nearer to all rows than random ones are.
     model = TableModel.load(path)
     places = model.classifier.transform(model.features(many))
     known = np.flatnonzero(many["result"].notna())
