@@ -164,9 +164,12 @@ typedef struct {
   bool transposed, pairs;   // whether b is given as its transpose
 } Product;
 
-static void words_of_row(const void *what, num row) {
+enum { ROWS = 16 };  // that are made words at a time: a single row takes no longer than it takes to hand it out
+
+static void words_of_rows(const void *what, num block) {
   const Product *p = what;
-  for (num k = 0; k < p->row; k += LANES) store(p->words + row * p->row + k, along_row(&p->a, row, k, p->pairs));
+  for (num row = block * ROWS; row < least((block + 1) * ROWS, p->a.rows); row++)
+    for (num k = 0; k < p->row; k += LANES) store(p->words + row * p->row + k, along_row(&p->a, row, k, p->pairs));
 }
 
 // Pack `depth` words of a panel of b, from word k and column j on; columns beyond its end are zeros.
@@ -428,7 +431,7 @@ static XLA_FFI_Error *multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
     p.row = parts_of(p.depth, LANES) * LANES;
     p.words = words = malloc(p.a.rows * p.row * sizeof(float) + 1);
     if (words == NULL) return out_of_memory(frame);
-    share(frame, p.a.rows, worth_it, words_of_row, &p);
+    share(frame, parts_of(p.a.rows, ROWS), worth_it, words_of_rows, &p);
   }
   share(frame, parts_of(p.columns, PANEL), worth_it, panel_of_product, &p);
   free(words);

@@ -135,10 +135,9 @@ static void take_part(Work *work) {
   num own = own_part(work);
   for (num turn = 0; turn < work->parts; turn++) {
     num part = (own + turn) % work->parts, end = work->pieces * (part + 1) / work->parts;
-    for (num i; (i = atomic_fetch_add(&work->next[part], 1)) < end;) {
-      work->piece(work->what, i);
-      atomic_fetch_sub(&work->left, 1);
-    }
+    num done = 0;
+    for (num i; (i = atomic_fetch_add(&work->next[part], 1)) < end; done++) work->piece(work->what, i);
+    atomic_fetch_sub(&work->left, done);
   }
 }
 
