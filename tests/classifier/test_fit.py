@@ -211,10 +211,10 @@ def test_networks_that_are_trained_side_by_side_are_those_that_are_trained_one_a
 
 
 def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[int] = []
+    steps: list[int] = []
 
     def after_chunk(watch: _Watch, record: dict[str, Any], network: Any) -> bool:
-        heard.append(record["step"])
+        steps.append(record["step"])
         if record["step"] == 96:
             raise DivergedError("A network diverged.")
         return False
@@ -222,7 +222,7 @@ def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(_Watch, "after_chunk", after_chunk)
     with pytest.raises(DivergedError, match="A network diverged"):
         fit(n_networks=4, max_steps=32_000)
-    assert max(heard) <= 96 + 32 * 8  # each ends after the chunk that it was at, or one that it had begun
+    assert max(steps) <= 96 + 32 * 8  # each ends after the chunk that it was at, or one that it had begun
     monkeypatch.undo()
     assert fit(n_networks=2).score(X, TRUTH) > 0.8
 

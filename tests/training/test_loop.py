@@ -274,9 +274,9 @@ def test_a_run_resumed_after_any_epoch_ends_with_the_same_bits(tmp_path: Path, s
     config = tiny_config()
     whole = train(config, tiny_data(config))
     train_until(stopped_after, config, tmp_path)
-    heard: list = []
-    resumed = train(config, tiny_data(config), folder=tmp_path, on_resume=heard.extend)
-    assert heard == whole.history[:stopped_after]
+    records: list = []
+    resumed = train(config, tiny_data(config), folder=tmp_path, on_resume=records.extend)
+    assert records == whole.history[:stopped_after]
     assert resumed.history == whole.history
     assert exact(resumed) == exact(whole)
 
@@ -347,9 +347,9 @@ def test_a_run_that_diverges_keeps_the_checkpoints_before(tmp_path: Path, monkey
     with pytest.raises(DivergedError, match=r"^In epoch 3, step 1, cross_entropy became nan"):
         train(config, tiny_data(config), folder=tmp_path, checkpoint_every=0)
     monkeypatch.undo()
-    heard: list = []
-    train(config, tiny_data(config), folder=tmp_path, on_resume=heard.extend)
-    assert [record["epoch"] for record in heard] == [1, 2]
+    records: list = []
+    train(config, tiny_data(config), folder=tmp_path, on_resume=records.extend)
+    assert [record["epoch"] for record in records] == [1, 2]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 EPOCHS = 80
 COMMAND = ("train", *OPTIONS, "--epochs", str(EPOCHS), "--checkpoint-every", "0", "--out", "run")
-# As conftest does: no waiting for the disk. And Ctrl-C is heard, even where the tests run in the background.
+# As conftest does: no waiting for the disk. And Ctrl-C is received, even where the tests run in the background.
 PROGRAM = """
 import os, signal
 os.fsync = lambda descriptor: None
