@@ -83,7 +83,9 @@ def holm(family: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
     >>> [comparison.p_adjusted for comparison in family.values()]
     [0.03, 0.06, 0.06]
     """
-    tested = sorted((comparison.p, place) for place, comparison in enumerate(family.values()) if comparison.p is not None)
+    tested = sorted(
+        (comparison.p, place) for place, comparison in enumerate(family.values()) if comparison.p is not None
+    )
     adjusted: dict[int, float] = {}
     highest = 0.0
     for rank, (p, place) in enumerate(tested):

@@ -27,9 +27,9 @@ _COUNTED = (
 )
 
 EXPLANATION = (
-    "The conclusions of the paper, each with the sum of errors that is above 0 if it holds: mean over the common seeds ± "
-    "standard error, p of the t-test that it is 0 after Holm's correction over the conclusions of the column, and the "
-    "same sum of the paper's averages. MLP and AMLP: of the three sizes, the one with the paper's lowest error."
+    "The conclusions of the paper, each with the sum of errors that is above 0 if it holds: mean over the common seeds "
+    "± standard error, p of the t-test that it is 0 after Holm's correction over the conclusions of the column, and "
+    "the same sum of the paper's averages. MLP and AMLP: of the three sizes, the one with the paper's lowest error."
 )
 
 # Names of families: of its three sizes, the one with the paper's lowest error with that number of labels.
@@ -147,7 +147,11 @@ def summary(found: Sequence[Conclusion]) -> list[str]:
     lines = []
     for count in labels:
         results = Counter(one.findings[count].holds for one in found if count in one.findings)
-        parts = [f"{results[kind]} {word if results[kind] == 1 else words}" for kind, word, words in _COUNTED if results[kind]]
+        parts = [
+            f"{results[kind]} {word if results[kind] == 1 else words}"
+            for kind, word, words in _COUNTED
+            if results[kind]
+        ]
         all_of_them = f"{results.total()} conclusion{'' if results.total() == 1 else 's'}"
         lines.append(f"{count:,} labels: of {all_of_them} of the paper, {', '.join(parts)}.")
     return lines
@@ -171,7 +175,9 @@ def conclusions(table: Table) -> tuple[Conclusion, ...]:
         fewer = labels[place - 1] if place else None
         columns[count] = _column(table, count, fewer)
     found = (
-        Conclusion(claim, {count: column[claim.statement] for count, column in columns.items() if claim.statement in column})
+        Conclusion(
+            claim, {count: column[claim.statement] for count, column in columns.items() if claim.statement in column}
+        )
         for claim in CLAIMS
     )
     return tuple(conclusion for conclusion in found if conclusion.findings)

@@ -41,7 +41,9 @@ def _sentences(column: dict[str, Cell], named: Named) -> list[str]:
         "Not distinguishable from it": [model for model in tests if column[model].leading],
         "Worse": [model for model, verdict in tests.items() if verdict == "higher"],
         "Too few seeds for a test": [model for model, verdict in tests.items() if verdict == "too few seeds"],
-        "The same difference with every seed, so no test": [m for m, verdict in tests.items() if verdict == "no spread"],
+        "The same difference with every seed, so no test": [
+            m for m, verdict in tests.items() if verdict == "no spread"
+        ],
     }
     return [first, *(f"{kind}: {_listed(models, named)}." for kind, models in kinds.items() if models)]
 

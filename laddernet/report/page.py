@@ -12,7 +12,7 @@ from laddernet.report.findings import findings
 from laddernet.report.numbers import is_shown, value
 from laddernet.report.pictures import Denoised, Surface
 from laddernet.report.tables import REFERENCE, Cell, Table
-from laddernet.report.writers import COST_HEADS, cost_rows, counts, notes, tested, to_paper
+from laddernet.report.writers import COST_HEADS, comparison_text, cost_rows, counts, notes, to_paper
 from laddernet.study.curves import points, quantities
 
 OWN_GROUP = "Your own"
@@ -106,7 +106,10 @@ def _study(study: PageData) -> dict[str, Any]:
 def _cell(cell: Cell) -> dict[str, Any]:
     """Return the numbers that are drawn or sorted by, and the texts that are shown."""
     numbers = ("n", "wanted", "failed", "aer", "paper_aer", "paper_se", "best", "leading")
-    to_best, to_reference = (test and {"text": tested(test), "difference": test.difference} for test in (cell.to_best, cell.to_reference))
+    to_best, to_reference = (
+        test and {"text": comparison_text(test), "difference": test.difference}
+        for test in (cell.to_best, cell.to_reference)
+    )
     return {
         **{name: getattr(cell, name) for name in numbers},
         "se": cell.se if is_shown(cell.se) else None,

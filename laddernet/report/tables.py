@@ -207,7 +207,7 @@ def _compared(column: dict[str, Cell], errors: Mapping[str, Mapping[int, float]]
 
 
 def _best(column: Mapping[str, Cell]) -> list[str]:
-    """Return the models with the lowest AER of the complete cells, if possible of those with enough seeds for a test."""
+    """Return the models with the lowest AER of the complete cells, if possible of those with seeds for a test."""
     complete = {model: cell.aer for model, cell in column.items() if cell.complete and cell.aer is not None}
     enough = {model: aer for model, aer in complete.items() if column[model].n >= FEWEST}
     candidates = enough or complete

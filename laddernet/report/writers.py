@@ -62,7 +62,9 @@ def _test_lines(table: Table) -> list[_Line]:
     rows = [row for row in table.rows if any(cell.to_reference for cell in row.cells)]
     if all(cell.to_reference is None or cell.to_reference.p is None for row in rows for cell in row.cells):
         return []
-    return [_Line(row.model, [tested(c.to_reference) for c in row.cells], [False] * len(row.cells)) for row in rows]
+    return [
+        _Line(row.model, [comparison_text(c.to_reference) for c in row.cells], [False] * len(row.cells)) for row in rows
+    ]
 
 
 def _heads(table: Table) -> list[str]:
@@ -102,14 +104,14 @@ def notes(table: Table) -> list[str]:
 
 
 def tests_title(table: Table) -> str:
-    """Explain the comparisons with the reference, or why there is no test; "" without the reference or another model."""
+    """Explain the comparisons with the reference, or why there is no test; nothing if nothing is compared."""
     if all(cell.to_reference is None for row in table.rows for cell in row.cells):
         return ""
     if not _test_lines(table):
         return f"Paired tests against {REFERENCE}: too few seeds; a test needs {FEWEST} that both models have."
     return (
-        f"Difference to {REFERENCE} over the seeds that both models have, mean ± standard error; p of the paired t-test "
-        "after Holm's correction over the models of the column."
+        f"Difference to {REFERENCE} over the seeds that both models have, mean ± standard error; p of the paired "
+        "t-test after Holm's correction over the models of the column."
     )
 
 
@@ -147,10 +149,10 @@ def to_paper(cell: Cell) -> str:
     return f"{signed(cell.difference, cell.difference_se or cell.paper_se)}{mark}"
 
 
-def tested(comparison: Comparison | None) -> str:
+def comparison_text(comparison: Comparison | None) -> str:
     """Write a comparison: the difference, and p or why there is none.
 
-    >>> tested(Comparison(3, 0.25, 0.05, 5.0, 0.0377, 0.0377)), tested(Comparison(2, 0.25, 0.05))
+    >>> comparison_text(Comparison(3, 0.25, 0.05, 5.0, 0.0377, 0.0377)), comparison_text(Comparison(2, 0.25, 0.05))
     ('+0.25 ± 0.05 (p = 0.038)', '+0.25 ± 0.05 (too few seeds)')
     """
     if comparison is None or comparison.difference is None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from laddernet.network.ladder import Ladder
 from laddernet.network.models import AnyModel, find
+from laddernet.report.comparisons import Comparison
 from laddernet.report.page import PageData, Pictures, RunData
 from laddernet.report.pictures import combinator_surfaces, denoising
-from laddernet.report.comparisons import Comparison
 from laddernet.report.tables import Cell, Result, Table, tabulate
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]

@@ -89,6 +89,10 @@ def test_holm_is_his_procedure(ps: list[float | None]) -> None:
             if p * (len(known) - k) > level:
                 break
             rejected.append(p)
-        found = sorted(c.p for c in family.values() if c.p is not None and c.p_adjusted is not None and c.p_adjusted <= level)
+        found = sorted(
+            c.p for c in family.values() if c.p is not None and c.p_adjusted is not None and c.p_adjusted <= level
+        )
         assert found == rejected
-    assert all((comparison.p_adjusted is None) == (p is None) for comparison, p in zip(family.values(), ps, strict=True))
+    assert all(
+        (comparison.p_adjusted is None) == (p is None) for comparison, p in zip(family.values(), ps, strict=True)
+    )

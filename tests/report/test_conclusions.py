@@ -47,7 +47,8 @@ def made_up(models: list[str], labels: tuple[int, ...] = LABELS) -> dict[tuple[s
     rng = np.random.default_rng(0)
     seeds = rng.normal(1, 0.05, len(SEEDS))
     return {
-        (model, count): PAPER[model, count][0] * seeds + rng.normal(0, 2 * PAPER[model, count][1], len(SEEDS)).clip(-0.2, 9)
+        (model, count): PAPER[model, count][0] * seeds
+        + rng.normal(0, 2 * PAPER[model, count][1], len(SEEDS)).clip(-0.2, 9)
         for model in models
         for count in labels
     }
@@ -107,7 +108,9 @@ def test_a_conclusion_is_the_t_test_of_its_sum_over_the_seeds(
 
 def test_the_conclusions_of_a_column_are_one_family_of_holms_method(found: tuple[Conclusion, ...]) -> None:
     for labels in LABELS:
-        tests = sorted((one.findings[labels].ours for one in found if labels in one.findings), key=lambda test: test.p or 0)
+        tests = sorted(
+            (one.findings[labels].ours for one in found if labels in one.findings), key=lambda test: test.p or 0
+        )
         highest = 0.0
         for rank, test in enumerate(tests):
             assert test.p is not None
@@ -117,10 +120,7 @@ def test_the_conclusions_of_a_column_are_one_family_of_holms_method(found: tuple
 
 def test_the_papers_own_averages_agree_with_all_but_three_of_its_conclusions(found: tuple[Conclusion, ...]) -> None:
     against = {
-        (one.claim.test, labels)
-        for one in found
-        for labels, finding in one.findings.items()
-        if finding.paper <= 1e-9
+        (one.claim.test, labels) for one in found for labels, finding in one.findings.items() if finding.paper <= 1e-9
     }
     assert against == {
         ("(no-lateral − first-noise-recons) − (first-noise-recons − vanilla)", 60000),  # said of fewer labels
@@ -142,7 +142,9 @@ def test_a_conclusion_holds_or_is_reversed_only_by_a_test() -> None:
 
 
 def test_with_two_seeds_every_conclusion_says_too_few_seeds() -> None:
-    results = [Result(model, 100, seed, 1.0 + place + seed / 10) for place, model in enumerate(MODELS) for seed in (1, 2)]
+    results = [
+        Result(model, 100, seed, 1.0 + place + seed / 10) for place, model in enumerate(MODELS) for seed in (1, 2)
+    ]
     found = conclusions(tabulate(results, data="mnist"))
     assert {one.findings[100].holds for one in found} == {"too few seeds"}
     assert summary(found) == ["100 labels: of 14 conclusions of the paper, 14 have too few seeds for a test."]
@@ -151,7 +153,11 @@ def test_with_two_seeds_every_conclusion_says_too_few_seeds() -> None:
 
 @pytest.mark.parametrize(
     ("data", "labels", "models"),
-    [("digits", 100, ["vanilla", "gaussian"]), ("mnist", 50, ["vanilla", "gaussian"]), ("mnist", 100, ["vanilla", "a.py:A"])],
+    [
+        ("digits", 100, ["vanilla", "gaussian"]),
+        ("mnist", 50, ["vanilla", "gaussian"]),
+        ("mnist", 100, ["vanilla", "a.py:A"]),
+    ],
 )
 def test_a_study_of_something_else_tests_no_conclusion(data: str, labels: int, models: list[str]) -> None:
     results = [Result(model, labels, seed, 1.0) for model in models for seed in SEEDS]

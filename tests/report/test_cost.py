@@ -1,5 +1,6 @@
 import runpy
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def test_a_steps_operations_are_those_of_its_products(batch: int, labelled: int,
 def test_a_model_without_a_decoder_computes_labelled_rows_only() -> None:
     baseline = replace(VANILLA, model="baseline", batch_size=200, labelled_batch_size=50)
     # Forward and two gradients of each matrix, but for the gradient of the input of the first.
-    forward = sum(50 * below * above for below, above in zip(PAPER[:-1], PAPER[1:], strict=True))
+    forward = sum(50 * below * above for below, above in pairwise(PAPER))
     assert step_operations(baseline, PAPER) == 2 * (3 * forward - 50 * 784 * 1000)
 
 

@@ -34,7 +34,10 @@ def test_two_seeds_are_too_few_to_compare_models() -> None:
 
 
 def test_a_single_run_is_named_as_such() -> None:
-    assert "1.10 % (one run). Too few seeds" in findings(tabulate([Result("a:A", 5, 1, 1.1), Result("b:B", 5, 1, 2)], data="x"))[0]
+    assert (
+        "1.10 % (one run). Too few seeds"
+        in findings(tabulate([Result("a:A", 5, 1, 1.1), Result("b:B", 5, 1, 2)], data="x"))[0]
+    )
 
 
 def test_a_model_with_one_lucky_run_does_not_lead_those_with_enough_seeds() -> None:
@@ -48,7 +51,8 @@ def test_a_model_with_one_lucky_run_does_not_lead_those_with_enough_seeds() -> N
 def test_equal_differences_are_said_to_be_untestable() -> None:
     table = tabulate([*runs("vanilla", [1.1] * 3), *runs("linear", [1.5] * 3)], data="digits")
     assert findings(table) == [
-        "100 labels: vanilla has the lowest mean error, 1.10 %. The same difference with every seed, so no test: linear."
+        "100 labels: vanilla has the lowest mean error, 1.10 %. "
+        "The same difference with every seed, so no test: linear."
     ]
 
 

@@ -265,7 +265,11 @@ def test_a_model_better_over_the_common_seeds_is_not_called_worse() -> None:
 def test_a_lucky_run_is_not_the_best_if_other_models_have_enough_seeds() -> None:
     table = tabulate(runs("vanilla", VANILLA) + runs("linear", [0.5]), data="digits")
     assert [row.model for row in table.rows if row.cells[0].best] == ["vanilla"]
-    assert [row.model for row in tabulate(runs("vanilla", [1.0]) + runs("linear", [0.5]), data="x").rows if row.cells[0].best] == ["linear"]
+    assert [
+        row.model
+        for row in tabulate(runs("vanilla", [1.0]) + runs("linear", [0.5]), data="x").rows
+        if row.cells[0].best
+    ] == ["linear"]
 
 
 def test_the_errors_are_kept_by_seed() -> None:

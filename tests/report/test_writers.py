@@ -53,7 +53,9 @@ def grid(markdown: str) -> list[list[str]]:
 
 def test_markdown_shows_every_state_of_a_cell(table: Table) -> None:
     text = to_markdown(table)
-    assert text.startswith("- 50 labels: my\\_gate\\.py\\:Gate has the lowest mean error, 2.25 ± 0.25 %. Too few seeds to")
+    assert text.startswith(
+        "- 50 labels: my\\_gate\\.py\\:Gate has the lowest mean error, 2.25 ± 0.25 %. Too few seeds to"
+    )
     assert "\n- 100 labels: vanilla has the lowest mean error, 1.10 ± 0.06 %. Worse: linear. Too few seeds for" in text
     assert "Test error on mnist in per cent: mean ± standard error over the seeds, whose number is in brackets." in text
     lines = text.splitlines()
