@@ -55,7 +55,7 @@ CLAIMS = (
         {"no-lateral": 1, "first-noise-recons": -1},
     ),
     Claim(
-        "They matter more than noise and reconstruction above the input together",
+        "Lateral connections matter more than noise and reconstruction above the input together",
         "(no-lateral − first-noise-recons) − (first-noise-recons − vanilla)",
         {"no-lateral": 1, "first-noise-recons": -2, "vanilla": 1},
     ),

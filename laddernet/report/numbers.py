@@ -19,7 +19,7 @@ def decimals(se: float | None) -> int:
     if se is None or not is_shown(se):
         return WITHOUT_SE
     exponent = math.floor(math.log10(se))
-    two_digits = round(se / 10**exponent, 2) <= 3.54
+    two_digits = round(se / 10.0**exponent, 2) <= 3.54
     return min(max(two_digits - exponent, 0), MOST)
 
 

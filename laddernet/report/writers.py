@@ -12,7 +12,7 @@ formula or a control sequence.
 |---|---:|
 | vanilla | 1.080 ± 0.020 (2) |
 | *paper* | 1.086 ± 0.023 (−0.006) |
-| linear | 4.9 ± 0.3 (2/3) |
+| linear | 4.90 ± 0.30 (2/3) |
 | *paper* | 5.0 ± 0.9 (−0.1) |
 """
 
