@@ -13,7 +13,7 @@ from typing import Literal
 from laddernet.network.models import MODELS
 from laddernet.report.comparisons import Comparison, holm, t_test
 from laddernet.report.numbers import chance, difference, signed
-from laddernet.report.tables import PAPER, PAPER_DATA, Table
+from laddernet.report.tables import PAPER, Table
 
 Weights = Mapping[str, float]  # by model
 Holds = Literal["holds", "reversed", "no clear difference", "too few seeds", "no spread"]
@@ -158,7 +158,7 @@ def summary(found: Sequence[Conclusion]) -> list[str]:
 
 
 def conclusions(table: Table) -> tuple[Conclusion, ...]:
-    """Test the paper's conclusions on a table; none if it is not of the paper's data or lacks the models.
+    """Test the paper's conclusions on a table; none if the paper has no cell of it, or it lacks the models.
 
     >>> from laddernet.report.tables import Result, tabulate
     >>> errors = {"vanilla": (1.1, 1.2, 1.3), "gaussian": (1.0, 1.1, 1.1)}
@@ -167,7 +167,7 @@ def conclusions(table: Table) -> tuple[Conclusion, ...]:
     >>> found.claim.statement, found.findings[100].holds, round(found.findings[100].ours.difference, 3)
     ('Gaussian is better than vanilla', 'no clear difference', 0.133)
     """
-    if table.data != PAPER_DATA:
+    if not table.is_of_paper:
         return ()
     labels = [count for count in table.labels if any(count == known for _, known in PAPER)]
     columns = {}

@@ -15,7 +15,7 @@ from rich.text import Text
 from laddernet.checks import is_finite
 from laddernet.machine import cores
 from laddernet.report.cost import Cost, costs_on_mnist, step_operations, steps
-from laddernet.report.tables import PAPER_DATA, Result, Table, tabulate
+from laddernet.report.tables import Result, Table, tabulate
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
 from laddernet.text import visible
@@ -77,13 +77,13 @@ class Status:
             elif run.status == "done" and run.result:
                 results.append(Result(config.model, config.labels, config.seed, run.result["test_error"]))
         table = tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
-        return replace(table, remarks=self.remarks(), cost=self._cost())
+        return replace(table, remarks=self.remarks(), cost=self._cost() if table.is_of_paper else ())
 
     def _cost(self) -> tuple[Cost, ...]:
-        """Return the cost of the finished runs, if they are on the paper's data."""
-        done = [(self.configs[run.fingerprint], run.result) for run in self.runs if run.status == "done" and run.result]
-        on_mnist = [(config, result.get("seconds")) for config, result in done if config.data == PAPER_DATA]
-        return costs_on_mnist((config, seconds) for config, seconds in on_mnist if is_finite(seconds))
+        """Return the cost of the finished runs on the paper's data."""
+        results = [(run.fingerprint, run.result or {}) for run in self.runs if run.status == "done"]
+        timed = [(name, result["seconds"]) for name, result in results if is_finite(result.get("seconds"))]
+        return costs_on_mnist((self.configs[name], seconds) for name, seconds in timed)
 
     def seconds_left(self, slots: int = 0) -> float | None:
         """Estimate the time left from finished runs, or from the progress of running ones; None without either."""

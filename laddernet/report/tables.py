@@ -111,7 +111,12 @@ class Table:
     spearman: tuple[Spearman, ...]  # for the numbers of labels that the paper has
     errors: Mapping[Key, Mapping[int, float]]  # of each cell's finished runs, by seed
     remarks: tuple[str, ...] = ()  # sentences on the runs, which all writers but CSV's show
-    cost: tuple[Cost, ...] = ()  # of a study of the paper's data
+    cost: tuple[Cost, ...] = ()  # if the paper has some of the cells
+
+    @property
+    def is_of_paper(self) -> bool:
+        """Whether the paper has some of the cells."""
+        return any(cell.paper_aer is not None for row in self.rows for cell in row.cells)
 
 
 def _published() -> dict[Key, tuple[float, float]]:
@@ -123,8 +128,7 @@ def _published() -> dict[Key, tuple[float, float]]:
     }
 
 
-PAPER_DATA = "mnist"
-PAPER = _published()  # Table 1 of the paper: AER and SE
+PAPER = _published()  # Table 1 of the paper, on MNIST: AER and SE
 _ORDER = {model: place for place, model in enumerate(dict.fromkeys(model for model, _ in PAPER))}
 
 
@@ -155,7 +159,7 @@ def tabulate(
     keys = {*errors, *wanted, *failed}
     models = sorted({model for model, _ in keys}, key=lambda model: (_ORDER.get(model, len(_ORDER)), model))
     labels = sorted({count for _, count in keys})
-    paper = PAPER if data == PAPER_DATA else {}
+    paper = PAPER if data == "mnist" else {}
 
     def cell(model: str, count: int) -> Cell:
         key = model, count
