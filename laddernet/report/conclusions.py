@@ -18,7 +18,7 @@ from laddernet.report.tables import PAPER, Table
 Weights = Mapping[str, float]  # by model
 Holds = Literal["holds", "reversed", "no clear difference", "too few seeds", "no spread"]
 
-_COUNTED = (
+_COUNTED: tuple[tuple[Holds, str, str], ...] = (
     ("holds", "holds", "hold"),
     ("reversed", "is reversed", "are reversed"),
     ("no clear difference", "shows no clear difference", "show no clear difference"),

@@ -63,7 +63,7 @@ function strip(model, x, width, lowest) {
   const cell = model.cells[0];
   const at = { ours: hasPaper && details.paper ? FOREST.ours : 0.5, paper: FOREST.paper };
   // Seeds are offset up or down in turn, so that equal errors do not hide each other.
-  const seeds = model.runs[0].map(({ error }) => error).filter((error) => error !== null).map((error, k) => ({ error, y: at.ours + (((2 * k) % 5) - 2) * 0.06 }));
+  const seeds = model.runs[0].map(({ error }) => error).filter((error) => error !== null).map((error, k) => ({ error, y: at.ours + [0, -0.12, 0.12, -0.06, 0.06][k % 5] }));
   const ours = cell.aer === null ? [] : [cell];
   const paper = details.paper && cell.paper_aer !== null ? [cell] : [];
   const whisker = (data, mean, se, y, className) => Plot.ruleY(data.filter((c) => c[se] !== null), { x1: (c) => c[mean] - c[se], x2: (c) => c[mean] + c[se], y: () => y, className });
