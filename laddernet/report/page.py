@@ -12,7 +12,7 @@ from laddernet.report.findings import findings
 from laddernet.report.numbers import is_shown, value
 from laddernet.report.pictures import Denoised, Surface
 from laddernet.report.tables import REFERENCE, Cell, Table
-from laddernet.report.writers import COST_HEADS, comparison_text, cost_rows, counts, notes, to_paper
+from laddernet.report.writers import COST_HEADS, comparison_parts, cost_rows, counts, notes, to_paper
 from laddernet.study.curves import points, quantities
 
 OWN_GROUP = "Your own"
@@ -107,7 +107,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
     """Return the numbers that are drawn or sorted by, and the texts that are shown."""
     numbers = ("n", "wanted", "failed", "aer", "paper_aer", "paper_se", "best", "leading")
     to_best, to_reference = (
-        test and {"text": comparison_text(test), "difference": test.difference}
+        test and {"difference": test.difference, "parts": comparison_parts(test)}
         for test in (cell.to_best, cell.to_reference)
     )
     return {

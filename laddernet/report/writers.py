@@ -150,15 +150,20 @@ def to_paper(cell: Cell) -> str:
 
 
 def comparison_text(comparison: Comparison | None) -> str:
-    """Write a comparison: the difference, and p or why there is none.
+    """Write a comparison.
 
     >>> comparison_text(Comparison(3, 0.25, 0.05, 5.0, 0.0377, 0.0377)), comparison_text(Comparison(2, 0.25, 0.05))
     ('+0.25 ± 0.05 (p = 0.038)', '+0.25 ± 0.05 (too few seeds)')
     """
     if comparison is None or comparison.difference is None:
         return ABSENT
+    return "{} ({})".format(*comparison_parts(comparison))
+
+
+def comparison_parts(comparison: Comparison) -> tuple[str, str]:
+    """Write the difference, and p or why there is none."""
     result = comparison.verdict if comparison.p_adjusted is None else chance(comparison.p_adjusted)
-    return f"{difference(comparison.difference, comparison.se)} ({result})"
+    return difference(comparison.difference, comparison.se), result
 
 
 def correlation(rank: Spearman) -> str:

@@ -1,6 +1,6 @@
 // The forest plot of a study with one number of labels: a row of the table has a strip of the chart.
 
-const FOREST = { height: 44, ours: 0.36, paper: 0.78, right: 10 };
+const FOREST = { height: 44, side: 10 }; // in pixels: of a strip, and its margins on the left and right
 
 function forestColumns() {
   const cell = (model) => model.cells[0];
@@ -36,8 +36,8 @@ function forestCells() {
       make("td", { class: "strip" }, strip(model, x, width, lowest)),
       make("td", {}, valueOf(cell)),
       make("td", {}, cell.counts.replace(/[()]/g, "")),
-      make("td", { hidden: !details.paper || !hasPaper }, cell.paper ? make("span", {}, cell.paper) : "", cell.to_paper ? make("small", {}, `ours ${cell.to_paper}`) : ""),
-      make("td", { hidden: !details.tests }, ...(test ? testOf(test) : [])),
+      make("td", { hidden: !details.paper }, cell.paper ?? "", cell.to_paper ? make("small", {}, `ours ${cell.to_paper}`) : ""),
+      make("td", { hidden: !details.tests }, ...(test ? [test.parts[0], make("small", {}, test.parts[1])] : [])),
     ];
   };
 }
@@ -47,45 +47,47 @@ function showForestHead(x, width) {
   const [, chart, , , paper, difference] = heat.heads;
   const axis = plot("Scale of the test error", {
     size: [width, 24],
-    margins: [2, FOREST.right, 20, FOREST.right],
+    margins: [2, FOREST.side, 20, FOREST.side],
     x: { ...x, inset: 6 },
     y: { domain: [0, 1], axis: null, grid: false },
     marks: [Plot.axisX({ ticks: x.ticks, tickFormat: short, tickSize: 0, label: null })],
   });
   chart.replaceChildren(make("span", {}, "test error, %"), axis);
-  paper.hidden = !details.paper || !hasPaper;
+  paper.hidden = !details.paper;
   difference.hidden = !details.tests;
-  const other = details.tests === "best" ? "the best" : details.tests;
-  difference.firstElementChild.firstChild.textContent = `against ${other}`;
+  difference.firstElementChild.firstChild.textContent = `against ${otherName()}`;
 }
 
+/** A row's part of the chart: ours, and below it the paper's. */
 function strip(model, x, width, lowest) {
   const cell = model.cells[0];
-  const at = { ours: hasPaper && details.paper ? FOREST.ours : 0.5, paper: FOREST.paper };
+  const y = { ours: details.paper ? 0.36 : 0.5, paper: 0.78 };
   // Seeds are offset up or down in turn, so that equal errors do not hide each other.
-  const seeds = model.runs[0].map(({ error }) => error).filter((error) => error !== null).map((error, k) => ({ error, y: at.ours + [0, -0.12, 0.12, -0.06, 0.06][k % 5] }));
-  const ours = cell.aer === null ? [] : [cell];
-  const paper = details.paper && cell.paper_aer !== null ? [cell] : [];
-  const whisker = (data, mean, se, y, className) => Plot.ruleY(data.filter((c) => c[se] !== null), { x1: (c) => c[mean] - c[se], x2: (c) => c[mean] + c[se], y: () => y, className });
+  const errors = model.runs[0].map(({ error }) => error).filter((error) => error !== null);
+  const seeds = errors.map((error, k) => ({ error, y: y.ours + [0, -0.12, 0.12, -0.06, 0.06][k % 5] }));
+  const ours = cell.aer === null ? [] : [{ mean: cell.aer, se: cell.se, y: y.ours }];
+  const paper = details.paper && cell.paper_aer !== null ? [{ mean: cell.paper_aer, se: cell.paper_se, y: y.paper }] : [];
+  const whisker = (data, className) =>
+    Plot.ruleY(data.filter(({ se }) => se !== null), {
+      x1: ({ mean, se }) => Math.max(mean - se, x.domain[0]), // a log scale has no place for 0
+      x2: ({ mean, se }) => mean + se,
+      y: "y",
+      className,
+    });
+  const shape = { x: "mean", y: "y" };
   return plot(`${model.id}: ${cell.aer === null ? "no run is finished" : `${cell.text} %, ${count(seeds.length, "seed")}`}`, {
     size: [width, FOREST.height],
-    margins: [0, FOREST.right, 0, FOREST.right],
+    margins: [0, FOREST.side, 0, FOREST.side],
     x: { ...x, inset: 6, axis: null },
     y: { domain: [1, 0], axis: null, grid: false },
     marks: [
       Plot.gridX({ ticks: x.ticks }),
       lowest === null ? null : Plot.ruleX([lowest], { className: "lowest" }),
-      whisker(ours, "aer", "se", at.ours, "whisker"),
-      Plot.dot(ours, { x: "aer", y: () => at.ours, r: 4.5, symbol: "square", className: cell.leading ? "leading" : "other" }),
+      whisker(ours, "whisker"),
+      Plot.dot(ours, { ...shape, r: 4.5, symbol: "square", className: cell.leading ? "leading" : "other" }),
       Plot.dot(seeds, { x: "error", y: "y", r: 2.2, className: "one" }),
-      whisker(paper, "paper_aer", "paper_se", at.paper, "paper-whisker"),
-      Plot.dot(paper, { x: "paper_aer", y: () => at.paper, r: 3.5, symbol: "triangle", rotate: 180, className: "paper" }),
+      whisker(paper, "paper-whisker"),
+      Plot.dot(paper, { ...shape, r: 3.5, symbol: "triangle", rotate: 180, className: "paper" }),
     ],
   });
-}
-
-/** A test's difference, and below it p. */
-function testOf({ text }) {
-  const [difference, result] = text.split(" (");
-  return [make("span", {}, difference), make("small", {}, result.slice(0, -1))];
 }

@@ -56,6 +56,8 @@ function showTable() {
   at("heat").tBodies[0].replaceChildren(...(rows.length ? rows : [none]));
 }
 
+const otherName = () => (details.tests === "best" ? "the best" : details.tests);
+
 /** A cell's mean and standard error, in bold if it is among the best. */
 const valueOf = (cell) => make(cell.leading ? "strong" : "span", { class: "value" }, cell.leading ? "● " : "", cell.text);
 
@@ -71,6 +73,6 @@ function tableCell(cell, column) {
   if (cell.counts) box.append(make("span", { class: "remark" }, ` ${cell.counts}`));
   if (details.paper && cell.paper) box.append(make("small", {}, `paper ${cell.paper}${cell.to_paper ? `, ${cell.to_paper}` : ""}`));
   const test = cell.tests[details.tests];
-  if (test) box.append(make("small", {}, `${test.text} to ${details.tests === "best" ? "the best" : details.tests}`));
+  if (test) box.append(make("small", {}, `${test.parts[0]} (${test.parts[1]}) to ${otherName()}`));
   return box;
 }
