@@ -182,6 +182,8 @@ def _cells(column: Any) -> list[Any]:
 
     from laddernet.table.cells import values_of
 
+    if pd.api.types.infer_dtype(column) == "string":
+        return values_of(column)
     return [
         None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value)
         for value in values_of(column)
