@@ -1,8 +1,8 @@
 """Large tables: reading, prediction, memory, and the start of a second `fit`. Run: python benchmarks/tables.py
 
 Each part runs in processes of its own and prints its lines of a Markdown table; name parts to run only those: reading,
-start, predict. Processor time is that of all threads and hardly depends on what else the machine does; rows per second do,
-so the load of the machine is printed too. `ROWS=1000000` makes the table of `predict` shorter than ten million rows.
+start, predict. Processor time is that of all threads. Rows per second depend on what else the machine does, so its
+load is printed too. `ROWS=1000000` makes the table of `predict` shorter than ten million rows.
 """
 
 import os

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -50,7 +49,7 @@ def counted(cells: pd.Series) -> dict[str, int]:
 
 
 def distinct(cells: pd.Series) -> tuple[list[str], np.ndarray]:
-    """Convert cells as `texts` does, but equal ones only once; return the texts, and for each cell the place of its own.
+    """Convert cells as `texts` does, equal ones only once; return the texts, and for each cell the place of its text.
 
     Most columns have few distinct cells, so that what is done with each of these costs little.
 

@@ -76,7 +76,9 @@ def _frame(piece: Any, places: Mapping[str, int]) -> pd.DataFrame:
         cells = list(zip(*piece, strict=True))
         chosen = {name: np.array(cells[place], object) for name, place in places.items()}
         return pd.DataFrame(chosen, index=index, dtype=object)
-    return pd.DataFrame({name: pd.arrays.ArrowExtensionArray(piece.column(k)) for name, k in places.items()}, index=index)
+    return pd.DataFrame(
+        {name: pd.arrays.ArrowExtensionArray(piece.column(k)) for name, k in places.items()}, index=index
+    )
 
 
 @dataclass

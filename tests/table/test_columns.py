@@ -122,7 +122,9 @@ def test_cells_of_pyarrow_and_of_python_make_the_same_column(parts: list[list[st
     assert arrow.notice(column) == python.notice(column)
     odd: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for cells in parts:
-        frames = [pd.DataFrame({name: pd.Series(cells, dtype=kind)}) for kind in (pd.ArrowDtype(pyarrow.string()), object)]
+        frames = [
+            pd.DataFrame({name: pd.Series(cells, dtype=kind)}) for kind in (pd.ArrowDtype(pyarrow.string()), object)
+        ]
         try:
             read = [read_columns([column], frame, count)[name] for frame, count in zip(frames, odd, strict=True)]
         except InputError:

@@ -9,10 +9,10 @@ from clinic import clinic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laddernet.table import transformer as transformers
 from laddernet.table.columns import Column, read_columns
 from laddernet.table.rows import read_rows
 from laddernet.table.table import Table
-from laddernet.table import transformer as transformers
 from laddernet.table.transformer import learn, rare_below, restore, state, transformed
 
 _numbers = st.one_of(st.none(), st.floats(-1e6, 1e6).map(lambda value: round(value, 3)))
