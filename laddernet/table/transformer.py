@@ -1,6 +1,6 @@
 """The scikit-learn transformer that makes the classifier's inputs of columns, and its state for the model file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,19 +161,19 @@ def transformed(transformer: ColumnTransformer, frame: pd.DataFrame) -> np.ndarr
     for rows in blocks(len(frame), _BLOCK):
         part, first = frame[rows], 0
         for name, step, names in transformer.transformers_:
-            values = _one_hot(step, part[names]) if name == "categories" else np.asarray(step.transform(part[names]))
-            inputs[rows, first : first + values.shape[1]] = values
-            first += values.shape[1]
+            cells = part[names]
+            for values in _one_hot(step, cells) if name == "categories" else [np.asarray(step.transform(cells))]:
+                inputs[rows, first : first + values.shape[1]] = values
+                first += values.shape[1]
     return inputs
 
 
-def _one_hot(encoder: OneHotEncoder, frame: pd.DataFrame) -> np.ndarray:
-    """Compute the inputs of categories, those of each category once."""
+def _one_hot(encoder: OneHotEncoder, frame: pd.DataFrame) -> Iterator[np.ndarray]:
+    """Yield the inputs of each column of categories; the encoder computes those of each category once."""
     found = {name: pd.factorize(cells) for name, cells in frame.items()}
     most = max(len(values) for _, values in found.values())
     each = pd.DataFrame({name: np.resize(values, most) for name, (_, values) in found.items()}, dtype=object)
-    known = np.asarray(encoder.transform(each))
     pooled = [0 if rare is None else len(rare) - 1 for rare in encoder.infrequent_categories_]
     ends = np.cumsum([len(values) - fewer for values, fewer in zip(encoder.categories_, pooled, strict=True)])
-    columns = np.split(known, ends[:-1], axis=1)
-    return np.hstack([inputs[places] for inputs, (places, _) in zip(columns, found.values(), strict=True)])
+    columns = np.split(np.asarray(encoder.transform(each)), ends[:-1], axis=1)
+    return (inputs[places] for inputs, (places, _) in zip(columns, found.values(), strict=True))

@@ -55,18 +55,24 @@ class _Csv:
 
     def _written(self, cells: Sequence[Any]) -> Sequence[str]:
         kinds = set(map(type, cells))
-        if kinds in ({str}, {float}):
-            texts = "".join([f"{cell!s}\n" for cell in cells])
-            one_each = texts.count("\n") == len(cells)
-            if one_each and _PLAIN_CELLS.fullmatch(texts) and self._delimiter not in texts:
-                if kinds == {str}:
-                    return cells
-                if not self._commas or self._delimiter != ",":
-                    return (texts.replace(".", ",") if self._commas else texts).splitlines()
         if kinds <= {str, type(None)}:
-            known = {cell: self._cell(cell) for cell in set(cells)}
+            found = set(cells)
+            if len(found) > len(cells) / 2 and None not in found and self._plain(cells):
+                return cells
+            known = {cell: self._cell(cell) for cell in found}
             return [known[cell] for cell in cells]
+        if kinds == {float} and not (self._commas and self._delimiter == ","):
+            texts = list(map(repr, cells))
+            if self._plain(texts):
+                return [text.replace(".", ",") for text in texts] if self._commas else texts
         return list(map(self._cell, cells))
+
+    def _plain(self, cells: Sequence[str]) -> bool:
+        """Whether these texts are written as they are."""
+        joined = "\n".join([*cells, ""])
+        return (
+            bool(joined.count("\n") == len(cells) and _PLAIN_CELLS.fullmatch(joined)) and self._delimiter not in joined
+        )
 
     def _cell(self, cell: Any) -> str:
         written = io.StringIO(newline="")

@@ -1,5 +1,6 @@
 import csv
 import io
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,11 @@ def test_a_regular_table_is_parsed_in_columns(text: str) -> None:
     assert [list(row) for row in zip(*parsed.to_pydict().values(), strict=True)] == [
         [cell.lstrip(" ") for cell in row] for row in rows
     ]
+
+
+def test_without_pyarrow_a_table_is_read_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic(40).to_csv(tmp_path / "t.csv", index=False)
+    columns = _outcome(tmp_path / "t.csv", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert parse_columns("1,2\n", ",", 2) is None
+    assert _outcome(tmp_path / "t.csv", None) == columns
