@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 _DELIMITERS = ";\t|,"
-_MOST_COLUMNS = 1000  # parts of wider tables have few rows, so that columns save nothing
+_MOST_COLUMNS = 200  # parts of wider tables have few rows, so that columns save nothing
 _LONGEST = 1 << 24  # characters
 
 
