@@ -45,21 +45,29 @@ def predict(
     """Write the class of each row and its probability; the table may be larger than memory."""
     import numpy as np
 
+    from laddernet.table.ahead import processed
+
     trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
     _check(trained, table, copied)
     added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
+    names = np.array(trained.classes, object)
     unread: Counter[str] = Counter()
     count = 0
     with stoppable(f"Stopped; {out} is as it was."), _writer(out, raw, as_json, _dialect(trained, table)) as writer:
         writer.writerow(_header([], copied, added))
-        for part in trained.parts(table, copied):
-            p = trained.classifier.predict_proba(trained.features(part, unread))
-            best = p.argmax(axis=1)
+
+        def lines(part: Any) -> tuple[str, int, Counter[str]]:
+            odd: Counter[str] = Counter()
+            p = trained.classifier.predict_proba(trained.features(part, odd))
             columns: list[Any] = [_cells(part[name]) for name in copied]
-            columns += [np.array(trained.classes, object)[best].tolist(), _rounded(p.max(axis=1))]
+            columns += [names[p.argmax(axis=1)].tolist(), _rounded(p.max(axis=1))]
             columns += [_rounded(column) for column in p.T] if proba else []
-            writer.writerows(zip(*columns, strict=True))
-            count += len(part)
+            return writer.lines(columns), len(part), odd
+
+        for text, rows, odd in processed(lines, trained.parts(table, copied)):
+            writer.write(text)
+            count += rows
+            unread.update(odd)
     for name, cells in (+unread).items():
         are = "cell is" if cells == 1 else "cells are"
         say(f"{name}: {cells:,} {are} not of the column's kind, and counted as missing.")
@@ -174,6 +182,8 @@ def _cells(column: Any) -> list[Any]:
 
     from laddernet.table.cells import values_of
 
+    if pd.api.types.infer_dtype(column) == "string":
+        return values_of(column)
     return [
         None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value)
         for value in values_of(column)
@@ -195,4 +205,7 @@ def _plain(value: Any) -> Any:
 
 def _rounded(values: Any) -> list[float]:
     """Round probabilities to six decimals."""
-    return [round(float(value), 6) for value in values]
+    import numpy as np
+
+    rounded: list[float] = np.round(np.asarray(values, np.float64), 6).tolist()
+    return rounded
