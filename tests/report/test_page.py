@@ -19,7 +19,8 @@ from selenium.webdriver.support.ui import Select
 
 from laddernet.network.models import MODELS
 from laddernet.report.page import PageData, Pictures, RunData, page
-from laddernet.report.pictures import Denoised, Surface, png
+from laddernet.report.pictures import Denoised, Surface
+from laddernet.report.png import data_uri, png
 from laddernet.report.tables import Result, tabulate
 
 pytestmark = pytest.mark.process
@@ -263,7 +264,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     surfaces = [
         Surface(layer, name, axis, rng.normal(size=(21, 21)).round(3).tolist()) for layer in range(7) for name in "abc"
     ]
-    images = [png(rng.integers(0, 256, shape, np.uint8)) for shape in ((28, 289), *[(10, 40)] * 6)]
+    images = [data_uri(png(rng.integers(0, 256, shape, np.uint8))) for shape in ((28, 289), *[(10, 40)] * 6)]
     layers = [Denoised(l, l == 0, image, image, image, 0.09, 0.03, True) for l, image in enumerate(images)]
     cells = {(run.model, run.labels): run.fingerprint for run in data.runs}
     pictures = [Pictures(fingerprint, surfaces, layers) for fingerprint in cells.values()]
