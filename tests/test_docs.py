@@ -76,6 +76,7 @@ TESTED = {  # documents with examples in Python, all of which the tests below ru
     "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
     "docs/how-to/own-data.md",
+    "docs/how-to/samples.md",
     "docs/reference/classifier.md",
     "docs/reference/training.md",
     "docs/tutorials/combinator.md",
@@ -124,6 +125,14 @@ def test_a_combinator_of_ones_own_takes_under_fifteen_lines_and_learns() -> None
     names = run(document)
     assert names["config"].model.endswith(":Gate")
     assert names["trained"].error(names["digits"].x_test, names["digits"].y_test) < 7
+
+
+def test_the_example_of_samples_fills_in_pixels_better_than_grey() -> None:
+    names = run("docs/how-to/samples.md")
+    assert names["chain"].shape == (11, 16, 64)
+    below, truth = ~names["upper"], names["digits"].x_test
+    error = ((names["filled"] - truth)[:, below] ** 2).mean()
+    assert error < 0.8 * (truth[:, below].std(axis=0) ** 2).mean()  # of the mean of each pixel
 
 
 @pytest.mark.process

@@ -298,6 +298,7 @@ class Sampler:
             raise InputError(f"classes must be integers from 0 to {n - 1}, got {checks.shown(classes)}.")
         return numbers
 
+
 @jax.jit
 def _combine(combinator: Combinator, z_tilde: Rows, u: Rows) -> Rows:
     return combinator(z_tilde, u)

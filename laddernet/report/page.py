@@ -7,7 +7,7 @@ from typing import Any
 
 from laddernet.network.models import MODELS
 from laddernet.report.document import document
-from laddernet.report.pictures import Denoised, Surface
+from laddernet.report.pictures import Denoised, Samples, Surface
 from laddernet.report.tables import REFERENCE, Cell, Table
 from laddernet.study.curves import points, quantities
 
@@ -40,6 +40,7 @@ class Pictures:
     fingerprint: str
     surfaces: Sequence[Surface] = ()
     denoised: Sequence[Denoised] = ()
+    samples: Samples | None = None  # of a data set of images
 
 
 @dataclass(frozen=True)

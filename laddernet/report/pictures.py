@@ -1,4 +1,4 @@
-"""Pictures of a trained network: its combinators as surfaces, and what denoising does.
+"""Pictures of a trained network: its combinators as surfaces, what denoising does, and what the network generates.
 
 The functions return plain values, which a page holds as JSON.
 """
@@ -15,8 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
+from laddernet.errors import InputError
 from laddernet.network.combinators import Combinator
 from laddernet.network.ladder import Ladder, decode, draw_noise, encode
+from laddernet.network.samples import Sampler
 from laddernet.report.png import data_uri, in_grid, png
 
 Rows = NDArray[np.floating]
@@ -175,6 +177,41 @@ def _denoise(ladder: Ladder, x: Array, noise_std: Array, key: PRNGKeyArray) -> l
 
 def _mean_square(values: Rows) -> float:
     return float(f"{np.mean(values**2):.4g}")
+
+
+# --- Samples ----------------------------------------------------------------------------------------------------
+
+_OF_A_CLASS, _STEPS, _TRAINING_ROWS = 8, 12, 2000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images that a network generates, as PNG data URIs."""
+
+    classes: str  # a line for each class, by ancestral sampling
+    chains: str  # a line for the chain of each class, which starts with the line's first sample
+
+
+def samples(
+    ladder: Ladder,
+    x: Float[np.ndarray, "rows features"],
+    noise_std: Sequence[float],
+    recon_weights: Sequence[float],
+    image_shape: tuple[int, int],
+) -> Samples | None:
+    """Draw images of each class, and chains that keep to their class; None if the network cannot generate samples.
+
+    At most 2000 of the training rows ``x`` make the statistics.
+    """
+    try:
+        sampler = Sampler.of(ladder, x[:_TRAINING_ROWS], noise_std, recon_weights)
+    except InputError:
+        return None
+    classes = range(ladder.sizes[-1])
+    drawn = sampler.ancestral(np.repeat(classes, _OF_A_CLASS))
+    chains = sampler.walkback(drawn[::_OF_A_CLASS], _STEPS - 1, classes=list(classes)).swapaxes(0, 1)
+    lines = ((drawn, _OF_A_CLASS), (chains.reshape(len(classes) * _STEPS, -1), _STEPS))
+    return Samples(*(data_uri(png(in_grid(np.nan_to_num(rows), image_shape, columns))) for rows, columns in lines))
 
 
 # --- Colours ----------------------------------------------------------------------------------------------------
