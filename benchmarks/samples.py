@@ -29,6 +29,7 @@ from laddernet.files import write_atomic
 from laddernet.report.png import in_grid, png
 
 Rows = np.ndarray
+_FIT = {"reg_covar": 1e-3, "max_iter": 20, "init_params": "random_from_data"}
 SHOWN = 12  # images of each class in a picture, and steps of each chain
 
 
@@ -73,9 +74,7 @@ def rivals(data: Dataset, count: int) -> Iterator[tuple[str, Rows]]:
         drawn = []
         for c, x in enumerate(of_class):
             components = min(kind["n_components"], len(x) // 2)
-            mixture = GaussianMixture(
-                **{**kind, "n_components": components}, reg_covar=1e-3, max_iter=30, random_state=c
-            )
+            mixture = GaussianMixture(**{**kind, "n_components": components}, **_FIT, random_state=c)
             drawn.append(mixture.fit(x).sample(count)[0])
         yield name, np.concatenate(drawn).clip(0, 1)
 
@@ -130,14 +129,14 @@ def main() -> int:
         write_atomic(given.out / f"{words}.png", png(in_grid(x, data.image_shape, SHOWN)))
 
     print("\n".join(lines), flush=True)
-    for source, x in rivals(data, given.count):
-        measured(source, "", x)
     for folder in given.runs:
         for method, x in networks(folder, y, given.steps):
             if method.startswith("chains"):
                 drawn(f"{folder.name}-{method}", x)
             else:
                 measured(f"`{folder.name}`", method, x)
+    for source, x in rivals(data, given.count):
+        measured(source, "", x)
     return 0
 
 

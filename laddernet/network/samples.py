@@ -18,7 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from laddernet import checks
 from laddernet.errors import InputError
@@ -235,7 +235,6 @@ class Sampler:
         *,
         seed: int = 0,
         classes: Sequence[int] | None = None,
-        known: Bool[np.ndarray, "..."] | None = None,
     ) -> Float[np.ndarray, "steps+1 rows features"]:
         """Walk from rows to others: corrupt every layer, decode, and again.
 
@@ -249,8 +248,6 @@ class Sampler:
             The seed of the noise.
         classes
             A class for each row, which ỹ is held at in every step. None: ỹ is what the noisy path predicts.
-        known
-            True for each value of ``x`` that is kept in every step: the walk fills in the others.
 
         Returns
         -------
@@ -263,12 +260,11 @@ class Sampler:
         self.check_size(len(x) * (steps + 1))
         dtype = self.ladder.encoder[0].W.dtype
         held = None if classes is None else jnp.eye(self.ladder.sizes[-1], dtype=dtype)[self._checked(classes)]
-        kept = None if known is None else jnp.broadcast_to(known, x.shape)
         layers = jax.tree.map(lambda a: jnp.asarray(a, dtype), self.layers)
+        noise_std = jnp.asarray(self.noise_std, dtype)
         chain = [jnp.asarray(x, dtype)]
         for key in jax.random.split(jax.random.key(seed), steps):
-            x_hat = _corrupt_and_decode(self.ladder, layers, jnp.asarray(self.noise_std, dtype), chain[-1], key, held)
-            chain.append(x_hat if kept is None else jnp.where(kept, chain[0], x_hat))
+            chain.append(_corrupt_and_decode(self.ladder, layers, noise_std, chain[-1], key, held))
         return np.stack(chain)
 
     def check_size(self, rows: int) -> None:

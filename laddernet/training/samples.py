@@ -6,11 +6,11 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from laddernet import checks
 from laddernet.data import Dataset, load, training_data
 from laddernet.errors import InputError
 from laddernet.network.samples import Sampler, check_generative
 from laddernet.training.run import load_run
-from laddernet.training.settings import by_layer
 
 
 def load_sampler(folder: str | os.PathLike[str]) -> tuple[Sampler, Dataset]:
@@ -37,25 +37,20 @@ def load_sampler(folder: str | os.PathLike[str]) -> tuple[Sampler, Dataset]:
     config, trained = load_run(folder)
     ladder = trained.ladder
     try:
-        layers = len(ladder.sizes)
-        noise = by_layer("noise", config.noise, layers, short=layers)
-        recon_weights = by_layer("recon_weights", config.recon_weights, layers, short=layers)
+        noise = checks.numbers("noise", config.noise)
+        recon_weights = checks.numbers("recon_weights", config.recon_weights)
+        if not len(noise) == len(recon_weights) == len(ladder.sizes):
+            raise TypeError(f"noise and recon_weights must have {len(ladder.sizes)} values")
         check_generative(ladder, noise, recon_weights)
         dataset = load(config.data)
         rows = training_data(dataset, config.labels, config.validation, config.seed).x_unlabelled
     except (TypeError, AttributeError) as error:  # a field of another type
         reason = " ".join(str(error).split())
-        raise InputError(
-            f"{folder / 'config.json'} is damaged ({reason}); name the folder of a finished run."
-        ) from error
-    if (ladder.sizes[0], ladder.sizes[-1]) != (dataset.n_features, dataset.n_classes):
-        has, wanted = (
-            f"{ladder.sizes[0]} columns and {ladder.sizes[-1]} classes",
-            f"{dataset.n_features} and {dataset.n_classes}",
-        )
-        raise InputError(
-            f"The network in {folder} has {has}, its data set {config.data} has {wanted}; name a whole run."
-        )
+        raise InputError(f"{folder / 'config.json'} is damaged ({reason}); name a folder of a finished run.") from error
+    has, wanted = (ladder.sizes[0], ladder.sizes[-1]), (dataset.n_features, dataset.n_classes)
+    if has != wanted:
+        network = f"The network in {folder} has {has[0]} columns and {has[1]} classes"
+        raise InputError(f"{network}, its data set {dataset.name} has {wanted[0]} and {wanted[1]}; train it again.")
     if not all(np.isfinite(array).all() for array in jax.tree.leaves(ladder)):
         raise InputError(f"{folder / 'weights.safetensors'} holds numbers that are not finite; train the run again.")
     return Sampler.of(ladder, rows, noise, recon_weights), dataset
