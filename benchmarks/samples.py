@@ -37,7 +37,7 @@ class Judge:
     """A classifier that shares nothing with the networks but the training images."""
 
     def __init__(self, data: Dataset) -> None:
-        self.mlp = MLPClassifier((256, 64), max_iter=8, random_state=0)
+        self.mlp = MLPClassifier((256, 64), max_iter=-(-480_000 // len(data.x_train)), random_state=0)
         self.mlp.fit(data.x_train, data.y_train)
         self.error = 100 * float(np.mean(self.mlp.predict(data.x_test) != data.y_test))
 

@@ -69,8 +69,8 @@ def sample(
         sampler.check_size(count * len(numbers))
         arrays: dict[str, np.ndarray] = {}
         if method == "ancestral":
-            y = np.repeat(numbers, count)
-            arrays["X"] = sampler.ancestral(y, seed=seed).astype(np.float32)
+            y: np.ndarray | None = np.repeat(numbers, count)
+            arrays["X"] = sampler.ancestral(np.repeat(numbers, count), seed=seed).astype(np.float32)
         else:
             first, y = _first_rows(start or "ancestral", numbers, count, sampler, dataset, seed)
             kept = None if classes is None else y

@@ -13,17 +13,18 @@ A sample is no part of a minibatch. All normalisations use statistics of the tra
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from laddernet import checks
 from laddernet.errors import InputError
 from laddernet.kernels.normalisation import Rows
-from laddernet.network.combinators import Combinator, PerUnit
+from laddernet.network.combinators import Combinator
 from laddernet.network.ladder import Ladder, PerLayer, activate, decode, draw_noise, encode, normalise
 
 POINTS = 129  # of a grid: p(z̃ | u) is a density blurred by σ, which is several times the distance of two points
@@ -32,6 +33,8 @@ _MOST = 10**8  # numbers in all rows of a result, 400 MB
 
 Grid = Float[np.ndarray, "points units"]
 Values = Float[np.ndarray, " units"]
+OfUnits = Float[Array | np.ndarray, " units"]
+Classes = Sequence[int] | Int[np.ndarray, " rows"]
 
 
 # --- One unit -----------------------------------------------------------------------------------------------
@@ -46,7 +49,8 @@ def log_density(score: Grid, grid: Grid) -> Grid:
     """Integrate a score over a grid to the logarithm of a density whose integral over the grid is one."""
     log_p = _integral(score, grid)
     log_p -= log_p.max(axis=0)
-    return log_p - np.log(_integral(np.exp(log_p), grid)[-1])
+    log_p -= np.log(_integral(np.exp(log_p), grid)[-1])
+    return log_p
 
 
 def quantiles(log_p: Grid, grid: Grid, q: Values) -> Values:
@@ -81,14 +85,14 @@ def _integral(values: Grid, grid: Grid) -> Grid:
 class Statistics(eqx.Module):
     """Statistics of the units of a layer over the training set."""
 
-    mu: PerUnit  # of the clean path, by which z was normalised; 0 and 1 at the input
-    sigma: PerUnit
-    noisy_mu: PerUnit  # of the noisy path
-    noisy_sigma: PerUnit
-    u_mu: PerUnit  # of the top-down input
-    u_sigma: PerUnit
-    low: PerUnit  # the smallest and the largest z̃
-    high: PerUnit
+    mu: OfUnits  # of the clean path, by which z was normalised; 0 and 1 at the input
+    sigma: OfUnits
+    noisy_mu: OfUnits  # of the noisy path
+    noisy_sigma: OfUnits
+    u_mu: OfUnits  # of the top-down input
+    u_sigma: OfUnits
+    low: OfUnits  # the smallest and the largest z̃
+    high: OfUnits
 
 
 @jax.jit
@@ -100,23 +104,36 @@ def _of_batch(ladder: Ladder, x: Rows, noise_std: PerLayer, key: PRNGKeyArray) -
     found = []
     for l, layer in enumerate(ladder.decoder):
         _, u_mu, u_sigma = normalise(noisy.y if layer.V is None else z_hat[l + 1] @ layer.V)
-        normal = (clean.mu[l], clean.sigma[l], noisy.mu[l], noisy.sigma[l], u_mu, u_sigma)
-        ends = (jnp.min(noisy.z[l], axis=0), jnp.max(noisy.z[l], axis=0))
-        found.append(Statistics(*(jnp.broadcast_to(value, u_mu.shape) for value in normal), *ends))
+        values = (
+            clean.mu[l],
+            clean.sigma[l],
+            noisy.mu[l],
+            noisy.sigma[l],
+            u_mu,
+            u_sigma,
+            noisy.z[l].min(0),
+            noisy.z[l].max(0),
+        )
+        found.append(Statistics(*(jnp.broadcast_to(value, u_mu.shape) for value in values)))
     return found
 
 
 def _pooled(batches: Sequence[Statistics]) -> Statistics:
     """Combine the statistics of batches of equal size."""
-    of: Statistics = jax.tree.map(lambda *values: np.stack(values).astype(np.float64), *batches)
+    of: Any = jax.tree.map(lambda *values: np.stack(values).astype(np.float64), *batches)
 
-    def both(mu: np.ndarray, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def both(mu: np.ndarray, sigma: np.ndarray) -> tuple[Values, Values]:
         """The variance of all rows is that within the batches and that between them."""
         mean = mu.mean(axis=0)
         return mean, np.sqrt(np.mean(sigma**2 + (mu - mean) ** 2, axis=0))
 
-    normal = (*both(of.mu, of.sigma), *both(of.noisy_mu, of.noisy_sigma), *both(of.u_mu, of.u_sigma))
-    return Statistics(*normal, low=of.low.min(axis=0), high=of.high.max(axis=0))
+    return Statistics(
+        *both(of.mu, of.sigma),
+        *both(of.noisy_mu, of.noisy_sigma),
+        *both(of.u_mu, of.u_sigma),
+        low=of.low.min(axis=0),
+        high=of.high.max(axis=0),
+    )
 
 
 # --- Samples --------------------------------------------------------------------------------------------------
@@ -199,7 +216,7 @@ class Sampler:
         reconstructs = l == 0 or self.ladder.model.reconstruction == "everywhere"
         return noisy and reconstructs and self.noise_std[l] > 0 and self.recon_weights[l] > 0
 
-    def ancestral(self, classes: Sequence[int], *, seed: int = 0) -> Float[np.ndarray, "rows features"]:
+    def ancestral(self, classes: Classes, *, seed: int = 0) -> Float[np.ndarray, "rows features"]:
         """Draw a row of each of these classes, from the top layer down.
 
         A combinator that was not trained to remove noise says nothing about z̃. It is then drawn from N(0, 1 + σ²): z is
@@ -219,7 +236,7 @@ class Sampler:
         """
         numbers = self._checked(classes)
         self.check_size(len(numbers))
-        z_hat = np.eye(self.ladder.sizes[-1])[numbers]
+        z_hat: np.ndarray = np.eye(self.ladder.sizes[-1])[numbers]
         with jax.enable_x64(True):
             decoder = jax.tree.map(lambda a: np.asarray(a, np.float64), self.ladder.decoder)
             for l in reversed(range(len(decoder))):
@@ -234,7 +251,7 @@ class Sampler:
         steps: int,
         *,
         seed: int = 0,
-        classes: Sequence[int] | None = None,
+        classes: Classes | None = None,
     ) -> Float[np.ndarray, "steps+1 rows features"]:
         """Walk from rows to others: corrupt every layer, decode, and again.
 
@@ -282,13 +299,13 @@ class Sampler:
     def _lateral(self, l: int, combinator: Combinator, u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw z̃ of layer l given u."""
         if not self.denoises(l):
-            return np.hypot(1, self.noise_std[l]) * rng.standard_normal(u.shape)
-        at = self.layers[l]
-        grid = at.low + (at.high - at.low) * np.linspace(0, 1, POINTS)[:, None]
+            return rng.normal(scale=np.hypot(1, self.noise_std[l]), size=u.shape)
+        low, high = np.asarray(self.layers[l].low), np.asarray(self.layers[l].high)
+        grid = low + (high - low) * np.linspace(0, 1, POINTS)[:, None]
         rows = zip(u, rng.random(u.shape), strict=True)
         return np.stack([quantiles(self.log_p(l, combinator, grid, u_row), grid, q) for u_row, q in rows])
 
-    def _checked(self, classes: Sequence[int]) -> Int[np.ndarray, " rows"]:
+    def _checked(self, classes: Classes) -> Int[np.ndarray, " rows"]:
         numbers, n = np.asarray(classes), self.ladder.sizes[-1]
         if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer) or not np.isin(numbers, range(n)).all():
             raise InputError(f"classes must be integers from 0 to {n - 1}, got {checks.shown(classes)}.")
