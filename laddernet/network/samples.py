@@ -42,7 +42,8 @@ Classes = Sequence[int] | Int[np.ndarray, " rows"]
 
 def score(z_hat: Grid, z_tilde: Grid, noise_std: float) -> Grid:
     """Return d log p(z̃ | u) / dz̃ = (ẑ − z̃) / σ², where ẑ is the posterior mean of z."""
-    return (z_hat - z_tilde) / noise_std**2
+    d_log_p: Grid = (z_hat - z_tilde) / noise_std**2
+    return d_log_p
 
 
 def log_density(score: Grid, grid: Grid) -> Grid:
@@ -104,16 +105,8 @@ def _of_batch(ladder: Ladder, x: Rows, noise_std: PerLayer, key: PRNGKeyArray) -
     found = []
     for l, layer in enumerate(ladder.decoder):
         _, u_mu, u_sigma = normalise(noisy.y if layer.V is None else z_hat[l + 1] @ layer.V)
-        values = (
-            clean.mu[l],
-            clean.sigma[l],
-            noisy.mu[l],
-            noisy.sigma[l],
-            u_mu,
-            u_sigma,
-            noisy.z[l].min(0),
-            noisy.z[l].max(0),
-        )
+        normal = (clean.mu[l], clean.sigma[l], noisy.mu[l], noisy.sigma[l], u_mu, u_sigma)
+        values = (*normal, noisy.z[l].min(axis=0), noisy.z[l].max(axis=0))
         found.append(Statistics(*(jnp.broadcast_to(value, u_mu.shape) for value in values)))
     return found
 
