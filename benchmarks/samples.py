@@ -83,10 +83,10 @@ def networks(folder: Path, y: Rows, steps: int) -> Iterator[tuple[str, Rows]]:
     """Yield samples of a run, of both methods, and the steps of some chains as rows of a last item."""
     sampler, _ = load_sampler(folder)
     first = sampler.ancestral(y)
-    yield "ancestral", first.clip(0, 1)
+    yield "ancestral", first
     for name, classes in (("class kept", y), ("free", None)):
         chain = sampler.walkback(first, steps, classes=classes)
-        yield f"walkback, {steps} steps, {name}", chain[-1].clip(0, 1)
+        yield f"walkback, {steps} steps, {name}", chain[-1]
         one_of_each = np.unique(y, return_index=True)[1]
         shown = np.linspace(0, steps, SHOWN).round().astype(int)
         yield f"chains, {name}", chain[shown][:, one_of_each].swapaxes(0, 1).reshape(-1, first.shape[1])

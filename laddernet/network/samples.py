@@ -155,12 +155,17 @@ class Sampler:
         Noise and λ of layers 0 to L in its training.
     layers
         Statistics of layers 0 to L over the training set.
+    low, high
+        The smallest and the largest value of each column of the training set, to which samples are limited. Without
+        limits chains may grow: a combinator with a product z̃⊙u is not bounded.
     """
 
     ladder: Ladder
     noise_std: tuple[float, ...]
     recon_weights: tuple[float, ...]
     layers: tuple[Statistics, ...]
+    low: Values
+    high: Values
 
     @classmethod
     def of(
@@ -201,7 +206,8 @@ class Sampler:
         keys = jax.random.split(jax.random.key(seed), batches)
         std = jnp.asarray(noise_std, ladder.encoder[0].W.dtype)
         found = [_of_batch(ladder, x[b * rows : (b + 1) * rows], std, key) for b, key in enumerate(keys)]
-        return cls(ladder, tuple(noise_std), tuple(recon_weights), tuple(map(_pooled, zip(*found, strict=True))))
+        layers = tuple(map(_pooled, zip(*found, strict=True)))
+        return cls(ladder, tuple(noise_std), tuple(recon_weights), layers, np.min(x, axis=0), np.max(x, axis=0))
 
     def denoises(self, l: int) -> bool:
         """Return whether the combinator of a layer was trained to remove noise."""
@@ -225,7 +231,7 @@ class Sampler:
         Returns
         -------
         ndarray of shape (rows, features)
-            x̂ in the units of the training rows; some values are outside their range.
+            x̂, in the range of the training rows.
         """
         numbers = self._checked(classes)
         self.check_size(len(numbers))
@@ -236,7 +242,7 @@ class Sampler:
                 V, g, at = decoder[l].V, decoder[l].combinator, self.layers[l]
                 u = ((z_hat if V is None else z_hat @ V) - at.u_mu) / at.u_sigma
                 z_hat = np.asarray(_combine(g, self._lateral(l, g, u, np.random.default_rng((seed, l))), u))
-        return z_hat
+        return z_hat.clip(self.low, self.high)
 
     def walkback(
         self,
@@ -274,7 +280,8 @@ class Sampler:
         noise_std = jnp.asarray(self.noise_std, dtype)
         chain = [jnp.asarray(x, dtype)]
         for key in jax.random.split(jax.random.key(seed), steps):
-            chain.append(_corrupt_and_decode(self.ladder, layers, noise_std, chain[-1], key, held))
+            x_hat = _corrupt_and_decode(self.ladder, layers, noise_std, chain[-1], key, held)
+            chain.append(jnp.clip(x_hat, self.low, self.high))
         return np.stack(chain)
 
     def check_size(self, rows: int) -> None:
