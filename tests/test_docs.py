@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 import typer
@@ -77,6 +78,7 @@ TESTED = {  # documents with examples in Python, all of which the tests below ru
     "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
     "docs/how-to/own-data.md",
+    "docs/how-to/samples.md",
     "docs/reference/classifier.md",
     "docs/reference/training.md",
     "docs/tutorials/combinator.md",
@@ -125,6 +127,14 @@ def test_a_combinator_of_ones_own_takes_under_fifteen_lines_and_learns() -> None
     names = run(document)
     assert names["config"].model.endswith(":Gate")
     assert names["trained"].error(names["digits"].x_test, names["digits"].y_test) < 7
+
+
+def test_the_example_of_samples_draws_rows_and_walks_on_from_them() -> None:
+    names = run("docs/how-to/samples.md")
+    assert names["threes"].shape == (16, 64)
+    assert names["chain"].shape == (11, 16, 64)
+    np.testing.assert_allclose(names["chain"][0], names["threes"], rtol=1e-6)
+    assert np.isfinite(names["chain"]).all()
 
 
 @pytest.mark.process

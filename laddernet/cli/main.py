@@ -25,6 +25,7 @@ _COMMANDS = {
     "laddernet.cli.inspect": ["inspect", "compare"],
     "laddernet.cli.catalogue": ["models", "data"],
     "laddernet.cli.train": ["train"],
+    "laddernet.cli.sample": ["sample"],
     "laddernet.cli.study": ["study", "report"],
     "laddernet.cli.tune": ["tune"],
 }

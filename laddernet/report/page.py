@@ -10,7 +10,7 @@ from laddernet.report.conclusions import EXPLANATION, conclusions, summary
 from laddernet.report.document import document
 from laddernet.report.findings import findings
 from laddernet.report.numbers import is_shown, value
-from laddernet.report.pictures import Denoised, Surface
+from laddernet.report.pictures import Denoised, Samples, Surface
 from laddernet.report.tables import REFERENCE, Cell, Table
 from laddernet.report.writers import COST_HEADS, comparison_parts, cost_rows, counts, notes, to_paper
 from laddernet.study.curves import points, quantities
@@ -44,6 +44,7 @@ class Pictures:
     fingerprint: str
     surfaces: Sequence[Surface] = ()
     denoised: Sequence[Denoised] = ()
+    samples: Samples | None = None  # of a data set of images
 
 
 @dataclass(frozen=True)

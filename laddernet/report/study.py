@@ -15,7 +15,7 @@ from laddernet.files import reading, write_atomic, writing
 from laddernet.machine import cores
 from laddernet.report import writers
 from laddernet.report.page import PageData, Pictures, RunData, page
-from laddernet.report.pictures import combinator_surfaces, denoising
+from laddernet.report.pictures import combinator_surfaces, denoising, samples
 from laddernet.report.status import Status
 from laddernet.report.tables import Table
 from laddernet.study.plan import Key, cell, read_plan
@@ -133,16 +133,18 @@ def _pictures(folder: Path, run: Run, config: Config, dataset: Dataset) -> Pictu
         _, trained = load_run(folder / default_folder(config))
     except InputError:
         return None
-    if not trained.ladder.decoder:
+    ladder, shape = trained.ladder, dataset.image_shape
+    if not ladder.decoder:
         return None
     return Pictures(
         run.fingerprint,
-        combinator_surfaces(trained.ladder),
+        combinator_surfaces(ladder),
         denoising(
-            trained.ladder,
+            ladder,
             dataset.x_test[:100],
             config.noise,
             key=jax.random.key(config.seed),
-            image_shape=dataset.image_shape,
+            image_shape=shape,
         ),
+        None if shape is None else samples(ladder, dataset.x_train, config.noise, config.recon_weights, shape),
     )

@@ -13,7 +13,7 @@ from laddernet.network.ladder import Ladder
 from laddernet.network.models import AnyModel, find
 from laddernet.report.comparisons import Comparison
 from laddernet.report.page import PageData, Pictures, RunData
-from laddernet.report.pictures import combinator_surfaces, denoising
+from laddernet.report.pictures import combinator_surfaces, denoising, samples
 from laddernet.report.tables import Cell, Result, Table, tabulate
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
@@ -93,4 +93,5 @@ def network_pictures(fingerprint: str, model: str = "rand-init") -> Pictures:
     ladder = network(model, (64, 8, 4))
     x = np.random.default_rng(0).random((50, 64), np.float32)
     layers = denoising(ladder, x, [0.3] * 3, key=jax.random.key(1), image_shape=(8, 8))
-    return Pictures(fingerprint, combinator_surfaces(ladder), layers)
+    drawn = samples(ladder, x, [0.3] * 3, [1.0] * 3, (8, 8))
+    return Pictures(fingerprint, combinator_surfaces(ladder), layers, drawn)

@@ -23,7 +23,8 @@ from laddernet.report.cost import Cost
 from laddernet.report.findings import findings
 from laddernet.report.numbers import value
 from laddernet.report.page import PageData, Pictures, RunData, page
-from laddernet.report.pictures import Denoised, Surface, png
+from laddernet.report.pictures import Denoised, Samples, Surface
+from laddernet.report.png import data_uri, png
 from laddernet.report.tables import Result, tabulate
 from laddernet.report.writers import comparison_text, notes
 
@@ -359,6 +360,10 @@ def test_networks_show_surfaces_and_denoising(browser: Browser, data: PageData) 
     assert browser.js("return document.querySelector('#layers :checked').value") == "1"
     sizes = browser.js("return [...document.querySelectorAll('#denoising img')].map(i => i.naturalWidth)")
     assert sizes == [89] * 3 + [8] * 3 + [4] * 3  # ten digits of eight pixels and a line between two; units
+    sizes = browser.js(
+        "return [...document.querySelectorAll('#samples img')].map(i => [i.naturalWidth, i.naturalHeight])"
+    )
+    assert sizes == [[8 * 9 - 1, 4 * 9 - 1], [12 * 9 - 1, 4 * 9 - 1]]  # samples and steps of each of four classes
     Select(browser.label("#networks-controls", "Model")).select_by_visible_text("baseline")
     assert browser.one("#networks-none").text.startswith("baseline has no decoder")
     assert not browser.one("#surface").is_displayed()
@@ -396,10 +401,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     surfaces = [
         Surface(layer, name, axis, rng.normal(size=(21, 21)).round(3).tolist()) for layer in range(7) for name in "abc"
     ]
-    images = [png(rng.integers(0, 256, shape, np.uint8)) for shape in ((28, 289), *[(10, 40)] * 6)]
+    images = [data_uri(png(rng.integers(0, 256, shape, np.uint8))) for shape in ((28, 289), *[(10, 40)] * 6)]
     layers = [Denoised(l, l == 0, image, image, image, 0.09, 0.03, True) for l, image in enumerate(images)]
     cells = {(run.model, run.labels): run.fingerprint for run in data.runs}
-    pictures = [Pictures(fingerprint, surfaces, layers) for fingerprint in cells.values()]
+    pictures = [
+        Pictures(fingerprint, surfaces, layers, Samples(images[0], images[0])) for fingerprint in cells.values()
+    ]
     file = tmp_path_factory.mktemp("large") / "page.html"
     file.write_text(page(PageData(**{**vars(data), "pictures": pictures})), "utf-8")
     return file
