@@ -48,7 +48,8 @@ class _Line(NamedTuple):
 def _lines(table: Table) -> list[_Line]:
     lines = []
     for row in table.rows:
-        lines.append(_Line(row.model, [_ours(cell) for cell in row.cells], [cell.best for cell in row.cells]))
+        name = f"{row.model} (untuned)" if row.model in table.untuned else row.model
+        lines.append(_Line(name, [_ours(cell) for cell in row.cells], [cell.best for cell in row.cells]))
         if any(cell.paper_aer is not None for cell in row.cells):
             lines.append(_Line(None, [_paper(cell) for cell in row.cells], [False] * len(row.cells)))
     return lines

@@ -102,8 +102,3 @@ def unique_names(names: list[str], table: str) -> list[str]:
 def rows_of_a_part(columns: int) -> int:
     """Compute how many rows are read at a time."""
     return max(1, CELLS // max(1, columns))
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error's message on one line, without its full stop."""
-    return " ".join(str(error).split()).rstrip(".")

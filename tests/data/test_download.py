@@ -278,7 +278,7 @@ def test_an_npm_that_fails_is_told_with_its_reason(
     script: str, reason: str, folder: Path, npm: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "sleep" in script:
-        monkeypatch.setattr(download, "_NPM_SECONDS", 0.3)
+        monkeypatch.setattr(download, "_PACKAGE_SECONDS", 0.3)
     npm(script)
     with pytest.raises(InputError, match=reason):
         fetch(folder)
