@@ -33,9 +33,9 @@ def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
     keep_plan(tmp_path, first, store=None, command="one")
     vanilla = {f: c for f, c in tiny(noise=0.1).items() if c.model == "vanilla"}
     keep_plan(tmp_path, vanilla, store=None, command="two")
-    held, store, command, _ = read_plan(tmp_path)
-    assert (store, command) == (None, "two")
-    assert held == {**{f: c for f, c in first.items() if c.model == "linear"}, **vanilla}
+    held = read_plan(tmp_path)
+    assert (held.store, held.command) == (None, "two")
+    assert held.configs == {**{f: c for f, c in first.items() if c.model == "linear"}, **vanilla}
 
 
 def test_a_plan_of_the_first_format_is_read(computed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
