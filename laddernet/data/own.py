@@ -1,5 +1,6 @@
 """A user's own data set: an NPZ file with training and test rows."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def save(dataset: Dataset, path: Path) -> None:
 
 def _inputs(x: NDArray[Any]) -> Inputs:
     """Convert rows to float32, one dimension each."""
-    rows: NDArray[Any] = np.ascontiguousarray(x.reshape(len(x), -1))
+    rows: NDArray[Any] = np.ascontiguousarray(x.reshape(len(x), math.prod(x.shape[1:])))
     if rows.dtype == np.uint8:
         return np.divide(rows, 255, dtype=np.float32)
     with np.errstate(over="ignore"):  # an infinity is refused later
