@@ -71,7 +71,7 @@ class Status:
             "--tuned. To compare all models untuned: --tuned none."
             for (labels, options), names in models.items()
         )
-        return *others, *untuned
+        return *others, *map(visible, untuned)
 
     def count(self, status: str) -> int:
         """Count the runs in a state; runs that the store does not have are waiting."""

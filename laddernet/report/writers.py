@@ -48,7 +48,7 @@ class _Line(NamedTuple):
 def _lines(table: Table) -> list[_Line]:
     lines = []
     for row in table.rows:
-        name = f"{row.model} (untuned)" if row.model in table.untuned else row.model
+        name = f"{row.model}, untuned" if row.model in table.untuned else row.model
         lines.append(_Line(name, [_ours(cell) for cell in row.cells], [cell.best for cell in row.cells]))
         if any(cell.paper_aer is not None for cell in row.cells):
             lines.append(_Line(None, [_paper(cell) for cell in row.cells], [False] * len(row.cells)))
@@ -167,7 +167,7 @@ def to_markdown(table: Table) -> str:
     paragraphs = [
         _title(_markdown(table.data)),
         _markdown_grid(table, _lines(table)),
-        "\n".join(f"- {note}" for note in _notes(table)),
+        "\n".join(f"- {note.translate(_MARKUP) if note in table.remarks else note}" for note in _notes(table)),
         _welch_title(table),
     ]
     if tests := _welch_lines(table):
@@ -186,6 +186,9 @@ def _markdown_grid(table: Table, lines: Iterable[_Line]) -> str:
 
 _MARKDOWN = {ord(c): f"\\{c}" for c in string.punctuation if c not in "-/"}
 _MARKDOWN |= {ord(c): f"&#{ord(c)};" for c in "&<>|"}  # parsers differ on a backslash before |
+
+
+_MARKUP = {ord(c): f"&#{ord(c)};" for c in "&<>`*[]"}  # in sentences with names and commands, which stay readable
 
 
 def _markdown(name: str) -> str:

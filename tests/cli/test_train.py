@@ -96,7 +96,7 @@ BAD = {
     "--model vanila": "There is no model 'vanila'; did you mean 'vanilla'? `laddernet models` lists them all.",
     "--model amlp-2-2-3": "There is no model 'amlp-2-2-3'; did you mean 'amlp-2-2-2'? ",
     "--model absent.py:Mix": "Cannot take the combinator 'absent.py:Mix' (",
-    "--data mnits": "There is no data set 'mnits'; perhaps mnist was meant; the known ones are digits, mnist and fashion-mnist.",
+    "--data mnits": "There is no data set 'mnits'; perhaps mnist was meant; the known ones are digits, mnist and ",
     "--data cifar10": "There is no data set 'cifar10'; the known ones are digits, mnist and fashion-mnist.",
     "--labels 1438": "1438 labels are more than the 1437 training rows; ask for at most 1437.",
     "--labels 5": "5 labels are too few for 10 classes; give each at least one.",

@@ -56,7 +56,9 @@ def test_digits_are_those_of_scikit_learn_wherever_it_keeps_its_file(monkeypatch
 
 @pytest.mark.parametrize("function", [load, fetch])
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_known(function) -> None:
-    with pytest.raises(InputError, match=r"no data set 'MNITS'; perhaps mnist .* known ones are digits, mnist and fashion-mnist"):
+    with pytest.raises(
+        InputError, match=r"no data set 'MNITS'; perhaps mnist .* known ones are digits, mnist and fashion-mnist"
+    ):
         function("MNITS")
     with pytest.raises(InputError, match="no data set 'cifar'; the known ones are digits, mnist and fashion-mnist"):
         function("cifar")

@@ -71,7 +71,9 @@ def test_tuned_values_are_for_a_data_set_of_their_shape(tmp_path: Path) -> None:
     assert configure(smaller, labels=1000) == configure(smaller, labels=1000, tuned=False)
     file = tmp_path / "mine.toml"
     file.write_text(to_toml("digits", {(100, "vanilla"): Entry({"noise": 0.7}, {})}, (784, 10)))
-    with pytest.raises(InputError, match="for digits with 784 columns and 10 classes, not with 64 columns and 10 classes"):
+    with pytest.raises(
+        InputError, match="for digits with 784 columns and 10 classes, not with 64 columns and 10 classes"
+    ):
         configure(digits(), tuned=file)
     file.write_text(to_toml("digits", {(100, "vanilla"): Entry({"noise": 0.7}, {})}, (64, 10)))
     assert configure(digits(), tuned=file).noise[0] == 0.7
@@ -85,7 +87,9 @@ def test_a_run_is_untuned_only_beside_models_that_a_search_has_tuned(tmp_path: P
 
     assert found(True) == ["mine"]
     assert found(False) == found(True, labels=50) == []
-    assert untuned({"mine": configure(digits(), model="gaussian")}, (63, 10), True) == []  # of another shape: all untuned
+    assert (
+        untuned({"mine": configure(digits(), model="gaussian")}, (63, 10), True) == []
+    )  # of another shape: all untuned
     file = str(tmp_path / "mine.toml")
     Path(file).write_text(to_toml("digits", {(100, f"{combinators.__name__}:Linear"): Entry({}, {"searched": True})}))
     assert found(file) == ["vanilla"]
