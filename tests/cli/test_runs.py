@@ -52,7 +52,7 @@ def written(folder: Path, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     x, y = rng.random((60, 3)), np.arange(60) % 3
     x[:, 0] = (x[:, 0] + y) / 3
-    x[[0, 1]] = 0, 1  # so that the scaling of the table changes nothing
+    x[0], x[1] = 0, 1  # so that the scaling of the table changes nothing
     part = np.array(["test" if row >= 40 else "train" for row in range(60)])
     np.savez(
         folder / "mine.npz",

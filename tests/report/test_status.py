@@ -60,7 +60,7 @@ def test_untuned_models_are_marked_in_the_table_with_the_command_that_tunes_them
         "compare all models untuned: --tuned none."
     )
     assert status.table().remarks == (sentence,)
-    lines = to_markdown(status.table()).splitlines()
+    lines = to_markdown(status.table()).replace("\\", "").splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["vanilla", "linear, untuned"]
     assert sentence.split(":")[0] in to_latex(status.table())
     assert [row["model"] for row in csv.DictReader(to_csv(status.table()).splitlines())] == ["vanilla", "linear"]
