@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -152,16 +152,21 @@ def study(
     public = store_name if store_name and has_no_password(store_name) else None  # no password goes into a file
     hidden_command = without_passwords(command, store_name)
     file = runs.workers_file(dataset, file, folder)
-    same: dict[str, object] = {
-        "data": asked.data,
-        "target": target,
-        "test_share": test_share,
-        "split": split,
-        "unlabeled": unlabeled,
-    }
-    same |= {"recipe": asked.recipe, "epochs": asked.epochs, "hidden": hidden}
-    same |= {"batch_size": batch_size, "labelled_batch_size": labelled_batch_size, "copies": copies}
-    same |= {"precision": precision, "write": f"tuned-{dataset.name}.toml"}
+    tuning = _as_options(
+        data=asked.data,
+        target=target,
+        test_share=test_share,
+        split=split,
+        unlabeled=unlabeled,
+        recipe=asked.recipe,
+        epochs=asked.epochs,
+        hidden=hidden,
+        batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
+        copies=copies,
+        precision=precision,
+        write=f"tuned-{dataset.name}.toml",
+    )
     without = untuned(configs, (dataset.n_features, dataset.n_classes), choice(tuned))
     left = keep_plan(
         folder,
@@ -169,7 +174,7 @@ def study(
         store=public,
         command=shlex.join(hidden_command),
         data=None if file is None else file.name if file.parent == folder.resolve() else str(file),
-        untuned=dict.fromkeys(without, _as_options(same)),
+        untuned=dict.fromkeys(without, tuning),
     )
     if replaced := sum(run.status == "done" for run in store.runs(left)):
         why = "their cells are now computed with other settings, data or code"
@@ -232,10 +237,10 @@ def _asked(
     )
 
 
-def _as_options(values: Mapping[str, object]) -> str:
+def _as_options(**values: object) -> str:
     """Write options of a command, without those that are None.
 
-    >>> _as_options({"data": "my wine.csv", "test_share": 0.2, "split": None})
+    >>> _as_options(data="my wine.csv", test_share=0.2, split=None)
     "--data 'my wine.csv' --test-share 0.2"
     """
     given = ((f"--{name.replace('_', '-')}", str(value)) for name, value in values.items() if value is not None)

@@ -29,9 +29,7 @@ class Status:
     configs: Mapping[str, Config]
     runs: list[Run]
     revisions: Mapping[str, int] = field(default_factory=dict)  # of the training program, where it is not this one
-    untuned: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by fingerprint of a run without tuned values, the options of `tune`
+    untuned: Mapping[str, str] = field(default_factory=dict)  # as in `laddernet.study.plan.Plan`
 
     @classmethod
     def of(

@@ -115,7 +115,7 @@ class Table:
     rows: tuple[Row, ...]
     spearman: tuple[Spearman, ...]  # for the numbers of labels that the paper has
     remarks: tuple[str, ...] = ()  # sentences on the runs, which all writers but CSV's show
-    untuned: frozenset[str] = frozenset()  # models of the user without tuned values, while the others have them
+    untuned: frozenset[str] = frozenset()  # models without tuned values, while others have some
 
 
 def _published() -> dict[Key, tuple[float, float]]:

@@ -99,16 +99,15 @@ def write_tuned(found: Iterable[Outcome], file: Path) -> list[Key]:
     if not chosen:
         raise InputError("No search has a trial with all its draws yet; continue one, then write its values.")
     names = sorted({outcome.about["data"] for outcome in chosen.values()})
-    shapes = {tuple(outcome.about["shape"]) for outcome in chosen.values() if "shape" in outcome.about}
+    shapes = {outcome.about["shape"] for outcome in chosen.values() if "shape" in outcome.about}
     if len(names) > 1 or len(shapes) > 1:
         raise InputError(
             f"The searches are of several data sets ({', '.join(names)}); search each in a folder of its own."
         )
     held = held_for(names[0], next(iter(shapes), None), file if file.exists() else None)
     new: dict[Key, Entry] = {key: outcome.entry() for key, outcome in chosen.items()}
-    write_atomic(
-        file, to_toml(held.data, {**held.entries, **new}, next(iter(shapes), held.shape)).encode(errors="replace")
-    )
+    text = to_toml(held.data, {**held.entries, **new}, next(iter(shapes), held.shape))
+    write_atomic(file, text.encode(errors="replace"))
     return list(new)
 
 

@@ -94,9 +94,8 @@ class Plan(NamedTuple):
     command: str  # the last command
     revisions: dict[str, int]  # of the training program, by fingerprint
     data: str | None = None  # the file of a user's data, relative to the folder
-    untuned: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # by fingerprint of a run without tuned values, the options of `tune`
+    # By fingerprint of a run without tuned values beside models that have some, the options of `tune`.
+    untuned: Mapping[str, str] = MappingProxyType({})
 
 
 def keep_plan(

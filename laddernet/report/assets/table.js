@@ -53,7 +53,8 @@ function tableNotes() {
 
 function showTable() {
   const rows = shown.map((model) => {
-    const name = make("th", { scope: "row", title: model.description }, make("b", {}, model.id), model.untuned ? ", untuned" : "", make("small", {}, model.group));
+    const mark = model.untuned ? ", untuned" : null;
+    const name = make("th", { scope: "row", title: model.description }, make("b", {}, model.id), mark, make("small", {}, model.group));
     return make("tr", { "data-model": model.id }, name, ...model.cells.map(tableCell));
   });
   const none = make("tr", {}, make("td", { colspan: study.labels.length + 1, class: "empty" }, "No model passes the filter."));
