@@ -84,7 +84,8 @@ def _inputs(x: NDArray[Any]) -> Inputs:
     """Convert rows to float32, one dimension each."""
     rows: NDArray[Any] = np.ascontiguousarray(x.reshape(len(x), math.prod(x.shape[1:])))
     if rows.dtype == np.uint8:
-        return np.divide(rows, 255, dtype=np.float32)
+        pixels: Inputs = np.divide(rows, 255, dtype=np.float32)
+        return pixels
     with np.errstate(over="ignore"):  # an infinity is refused later
         return rows.astype(np.float32)
 
