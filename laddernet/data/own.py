@@ -28,9 +28,9 @@ def is_npz(path: Path) -> bool:
 def load(path: Path) -> Dataset:
     """Load a data set from an NPZ file; its name is that of the file.
 
-    Inputs are numbers between 0 and 1, or bytes, which are divided by 255; rows may be images. Classes are integers
-    or text. A training row has no label where its class is −1, NaN or "", and all rows of `x_unlabelled`
-    have none. With the array `classes`, the names of the classes, `y_train` and `y_test` are places in it.
+    Inputs are numbers between 0 and 1, or bytes, which are divided by 255; rows may be images. Classes are integers or
+    text. A training row has no label where its class is −1, NaN or "", and all rows of `x_unlabelled` have none. With
+    the array `classes`, the names of the classes, `y_train` and `y_test` are places in it.
     """
     if not is_npz(path):
         raise InputError(f"{path} is not an NPZ file; {_SAVED}.")
