@@ -120,7 +120,7 @@ def test_an_array_by_columns_is_read_at_once_only_up_to_a_bound(
 ) -> None:
     np.savez(tmp_path / "t.npz", X=np.asfortranarray(np.arange(20.0).reshape(10, 2)))
     assert open_table(tmp_path / "t.npz").columns == ["x0", "x1"]
-    monkeypatch.setattr("laddernet.table.read_npz._WHOLE_BYTES", 159)
+    monkeypatch.setattr("laddernet.data.npz._WHOLE_BYTES", 159)
     with pytest.raises(InputError, match=r"X lies by columns and has 160 bytes; save it by rows, with np\.asconti"):
         open_table(tmp_path / "t.npz")
 

@@ -93,7 +93,12 @@ def _study(study: PageData) -> dict[str, Any]:
         "labels": study.table.labels,
         "reference": REFERENCE,
         "models": [
-            {"id": row.model, **_about(row.model), "cells": [_cell(cell) for cell in row.cells]}
+            {
+                "id": row.model,
+                "untuned": row.model in study.table.untuned,
+                **_about(row.model),
+                "cells": [_cell(cell) for cell in row.cells],
+            }
             for row in study.table.rows
         ],
         "findings": findings(study.table),

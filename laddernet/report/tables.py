@@ -112,6 +112,7 @@ class Table:
     errors: Mapping[Key, Mapping[int, float]]  # of each cell's finished runs, by seed
     remarks: tuple[str, ...] = ()  # sentences on the runs, which all writers but CSV's show
     cost: tuple[Cost, ...] = ()  # if the paper has some of the cells
+    untuned: frozenset[str] = frozenset()  # models without tuned values, while others have some
 
     @property
     def is_of_paper(self) -> bool:
@@ -136,13 +137,15 @@ def tabulate(
     results: Iterable[Result],
     *,
     data: str,
+    is_own: bool = False,
     wanted: Mapping[Key, int] | None = None,
     failed: Mapping[Key, int] | None = None,
 ) -> Table:
     """Compute the table of a study's results, which may be in any order.
 
     ``wanted`` is the number of seeds that each cell should have, ``failed`` the number of its runs that failed. A cell
-    with fewer runs than wanted is incomplete; a cell that is not in ``wanted`` is complete.
+    with fewer runs than wanted is incomplete; a cell that is not in ``wanted`` is complete. ``is_own``: the data is a
+    file of the user, which the paper does not have, whatever its name.
 
     >>> table = tabulate([Result("linear", 50, 0, 7.5)], data="digits", wanted={("vanilla", 50): 3})
     >>> [(row.model, row.cells[0].n, row.cells[0].wanted, row.cells[0].aer) for row in table.rows]
@@ -159,7 +162,7 @@ def tabulate(
     keys = {*errors, *wanted, *failed}
     models = sorted({model for model, _ in keys}, key=lambda model: (_ORDER.get(model, len(_ORDER)), model))
     labels = sorted({count for _, count in keys})
-    paper = PAPER if data == "mnist" else {}
+    paper = PAPER if data == "mnist" and not is_own else {}
 
     def cell(model: str, count: int) -> Cell:
         key = model, count

@@ -51,7 +51,8 @@ class _Line(NamedTuple):
 def _lines(table: Table) -> list[_Line]:
     lines = []
     for row in table.rows:
-        lines.append(_Line(row.model, [_ours(cell) for cell in row.cells], [cell.leading for cell in row.cells]))
+        name = f"{row.model}, untuned" if row.model in table.untuned else row.model
+        lines.append(_Line(name, [_ours(cell) for cell in row.cells], [cell.leading for cell in row.cells]))
         if any(cell.paper_aer is not None for cell in row.cells):
             lines.append(_Line(None, [_paper(cell) for cell in row.cells], [False] * len(row.cells)))
     return lines
@@ -197,7 +198,7 @@ def to_markdown(table: Table) -> str:
         "\n".join(f"- {finding}" for finding in findings(table, _markdown)),
         _title(_markdown(table.data)),
         _markdown_grid(table, _lines(table)),
-        "\n".join(f"- {note}" for note in notes(table)),
+        "\n".join(f"- {note.translate(_MARKUP) if note in table.remarks else note}" for note in notes(table)),
         tests_title(table),
     ]
     if tests := _test_lines(table):
@@ -232,6 +233,9 @@ def _conclusion(one: Conclusion, table: Table) -> list[str]:
 
 _MARKDOWN = {ord(c): f"\\{c}" for c in string.punctuation if c not in "-/"}
 _MARKDOWN |= {ord(c): f"&#{ord(c)};" for c in "&<>|"}  # parsers differ on a backslash before |
+
+
+_MARKUP = {ord(c): f"&#{ord(c)};" for c in "&<>`*[]"}  # in sentences with names and commands, which stay readable
 
 
 def _markdown(name: str) -> str:

@@ -59,12 +59,7 @@ def read_rows(
     ``category`` hold categories even if they look like numbers. ``unlabeled`` marks a row without a label, besides an
     empty cell; None means -1 for arrays and no mark for other tables, "" means no mark.
     """
-    if target is None:
-        if not table.positional:
-            likely = likely_target(table)
-            named = f"perhaps --target {likely!r}" if likely else f"one of {listed(table.columns)}"
-            raise InputError(f"--target is missing; name the column that holds the classes, {named}.")
-        target = "y"
+    target = target_of(table, target)
     table.require([target, *drop, *use, *category])
     names = [name for name in table.columns if name not in {target, *drop}]
     if table.positional:  # other arrays of the file are not features
@@ -126,6 +121,17 @@ def _ambiguous(column: str, names: Iterable[str], what: str) -> list[str]:
         f"{column}: {first!r} and {second!r} are two {what}, and differ only in case or spaces"
         for first, second in [pair for pair in [lookalikes(names)] if pair]
     ]
+
+
+def target_of(table: Table, target: str | None) -> str:
+    """Return the name of the target: as given, or y of an array."""
+    if target is not None:
+        return target
+    if not table.positional:
+        likely = likely_target(table)
+        named = f"perhaps --target {likely!r}" if likely else f"one of {listed(table.columns)}"
+        raise InputError(f"--target is missing; name the column that holds the classes, {named}.")
+    return "y"
 
 
 def likely_target(table: Table) -> str | None:

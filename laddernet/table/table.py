@@ -135,8 +135,3 @@ def regrouped(frames: Iterable[pd.DataFrame], rows: int) -> Iterator[pd.DataFram
         held = [whole] if count else []
     if held:
         yield numbered(pd.concat(held, ignore_index=True))
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error's message on one line, without its full stop."""
-    return " ".join(str(error).split()).rstrip(".")

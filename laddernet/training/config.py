@@ -35,6 +35,7 @@ class Config:
     copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
     source: str | None = None  # digest of the code of a user's combinator (laddernet.network.sources)
     precision: Precision = "float32"  # of the operands of matrix products
+    content: str | None = None  # digest of a user's data; the data sets of laddernet have none
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
@@ -50,7 +51,11 @@ class Config:
     def fingerprint_at(self, revision: int) -> str:
         """Return the fingerprint of this configuration for a revision of the training program."""
         values = asdict(self)
-        for name, usual in (("source", None), ("precision", "float32")):  # keep the fingerprints of older runs
+        for name, usual in (
+            ("source", None),
+            ("precision", "float32"),
+            ("content", None),
+        ):  # keep the fingerprints of older runs
             if values[name] == usual:
                 del values[name]
         text = json.dumps([revision, values], sort_keys=True)

@@ -1,5 +1,6 @@
 """The estimate of the time that a study takes."""
 
+import csv
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from studies import tiny
 
 from laddernet.report.status import Status, estimate
+from laddernet.report.writers import to_csv, to_latex, to_markdown
 from laddernet.study.store import Store
 
 
@@ -48,3 +50,29 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
         store.fail("me", run.fingerprint, "It diverged.")
         left = estimate(Status.of(store, configs), (64, 8, 4, 10), 1198, 1, 1)
         assert left == pytest.approx((products + others - 10) / 2 + 10)
+
+
+def test_untuned_models_are_marked_in_the_table_with_the_command_that_tunes_them() -> None:
+    configs = tiny()
+    untuned = {
+        f: "--data digits --recipe small --write tuned-digits.toml" for f, c in configs.items() if c.model == "linear"
+    }
+    status = Status(configs, [], untuned={**untuned, "of a run that has left": "--data digits"})
+    sentence = (
+        "Untuned with 40 labels, while other models have tuned values: linear. To tune: laddernet tune linear --labels "
+        "40 --data digits --recipe small --write tuned-digits.toml; then give the study that file as --tuned. To "
+        "compare all models untuned: --tuned none."
+    )
+    assert status.table().remarks == (sentence,)
+    lines = to_markdown(status.table()).replace("\\", "").splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["vanilla", "linear, untuned"]
+    assert sentence.split(":")[0] in to_latex(status.table())
+    assert [row["model"] for row in csv.DictReader(to_csv(status.table()).splitlines())] == ["vanilla", "linear"]
+
+
+def test_a_users_file_named_mnist_is_not_compared_with_the_paper() -> None:
+    config = replace(next(iter(tiny().values())), data="mnist", labels=100)
+    for content, has_paper in ((None, True), ("a digest", False)):
+        of_name = replace(config, content=content)
+        [row] = Status({of_name.fingerprint: of_name}, []).table().rows
+        assert (row.cells[0].paper_aer is not None) is has_paper

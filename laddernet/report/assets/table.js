@@ -49,7 +49,8 @@ function startTable() {
 function showTable() {
   const cells = isForest ? forestCells() : (model) => model.cells.map(tableCell);
   const rows = shown.map((model) => {
-    const name = make("th", { scope: "row", title: `${model.id}: ${model.description}` }, make("b", {}, model.id), make("small", {}, model.group));
+    const mark = model.untuned ? ", untuned" : null;
+    const name = make("th", { scope: "row", title: `${model.id}: ${model.description}` }, make("b", {}, model.id), mark, make("small", {}, model.group));
     return make("tr", { "data-model": model.id }, name, ...cells(model));
   });
   const none = make("tr", {}, make("td", { colspan: heat.heads.length, class: "empty" }, "No model passes the filter."));
