@@ -108,9 +108,10 @@ def test_no_cell_that_is_written_is_a_formula_and_all_are_read_as_they_were(
             float(cell)
             continue
         assert not any(part.strip().startswith(tuple("=+-@")) for part in re.split('[,;"]', cell))
-    (again,) = open_table(tmp_path / "p.csv").parts(["=note", "class"])
+    best = "class" if command == "predict" else "predicted class"
+    (again,) = open_table(tmp_path / "p.csv").parts(["=note", best])
     assert set(again["=note"]) <= set(FORMULAS)
-    assert set(again["class"]) == {"=ill()", "-1"}
+    assert set(again[best]) == {"=ill()", "-1"}
 
     assert laddernet(command, *options, "--raw", cwd=formulas).code == 0
     header, *rows = csv.reader(io.StringIO((tmp_path / "p.csv").read_text()))
@@ -223,8 +224,9 @@ def test_suggest_ranks_unlabelled_rows_and_no_two_alike(tmp_path: Path, fitted: 
     done = laddernet("suggest", path, "many.csv", *options, cwd=tmp_path)
     assert done == (0, "10 of 210 unlabelled rows; saved to s.csv\n", "")
     rows = rows_of(tmp_path / "s.csv")
-    assert list(rows[0]) == ["rank", "row", "patient", "result", "class", "confidence", "use"]
-    numbers = np.array([int(row["row"]) - 1 for row in rows])
+    added = ["predicted class", "confidence", "use"]
+    assert list(rows[0]) == ["rank", "spreadsheet row", "patient", "result", *added]
+    numbers = np.array([int(row["spreadsheet row"]) - 2 for row in rows])
     assert many["patient"].iloc[numbers].astype(str).tolist() == [row["patient"] for row in rows]
     assert {row["result"] for row in rows} == {""}
     assert many["patient"].iloc[numbers].nunique() == 10
@@ -258,25 +260,73 @@ def test_where_all_rows_are_labelled_there_is_nothing_to_suggest(tmp_path: Path,
 # --- Output -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["predict", "suggest"])
 def test_the_identifiers_that_fit_found_are_copied_unless_columns_are_named(
-    tmp_path: Path, fitted: tuple[Path, Finished], command: str
+    tmp_path: Path, fitted: tuple[Path, Finished]
 ) -> None:
     new = clinic(30, 0, seed=3)
     new.to_csv(tmp_path / "new.csv", index=False)
-    call = (command, fitted[0] / "clinic.safetensors", "new.csv")
-    before = ["rank", "row"] if command == "suggest" else []
+    call = ("predict", fitted[0] / "clinic.safetensors", "new.csv")
 
     def copied(*options: str) -> list[dict[str, str]]:
         return list(csv.DictReader(laddernet(*call, *options, cwd=tmp_path).out.splitlines()))
 
     rows = copied()
-    assert list(rows[0])[: len(before) + 2] == [*before, "patient", "class"]
+    assert list(rows[0])[:2] == ["patient", "class"]
     assert {int(row["patient"]) for row in rows} <= set(new["patient"])
-    assert list(copied("--keep", "")[0])[: len(before) + 1] == [*before, "class"]
-    assert list(copied("--keep", "ward,age")[0])[: len(before) + 3] == [*before, "ward", "age", "class"]
+    assert list(copied("--keep", "")[0])[:1] == ["class"]
+    assert list(copied("--keep", "ward,age")[0])[:3] == ["ward", "age", "class"]
     new.drop(columns="patient").to_csv(tmp_path / "new.csv", index=False)  # then there is nothing to copy
-    assert list(copied()[0])[: len(before) + 1] == [*before, "class"]
+    assert list(copied()[0])[:1] == ["class"]
+
+
+def test_suggest_writes_identifier_empty_target_and_all_cells_unless_columns_are_named(
+    tmp_path: Path, fitted: tuple[Path, Finished]
+) -> None:
+    new = clinic(30, 0, seed=3).assign(confidence="high", note="=1")
+    new[["age", "patient", *new.columns[2:]]].to_csv(tmp_path / "new.csv", index=False)
+    call = ("suggest", fitted[0] / "clinic.safetensors", "new.csv", "--count", "30", "--out", "s.csv")
+    added = ["predicted class", "confidence (laddernet)", "use"]
+
+    def written(*options: str) -> list[dict[str, str]]:
+        assert laddernet(*call, *options, cwd=tmp_path).code == 0
+        return rows_of(tmp_path / "s.csv")
+
+    rows = written()
+    others = ["age", "ward", "smoker", "admitted", "hospital", "confidence", "note"]
+    assert list(rows[0]) == ["rank", "spreadsheet row", "patient", "result", *others, *added]
+    assert {row["result"] for row in rows} == {""}
+    given_rows = rows_of(tmp_path / "new.csv")
+    for row in rows:
+        there = given_rows[int(row["spreadsheet row"]) - 2]
+        assert {name: row[name].removeprefix("'") for name in ("patient", *others)} == {
+            name: there[name] for name in ("patient", *others)
+        }
+    assert list(written("--keep", "")[0]) == [
+        "rank",
+        "spreadsheet row",
+        "result",
+        "predicted class",
+        "confidence",
+        "use",
+    ]
+    assert list(written("--keep", "ward,patient")[0])[2:5] == ["patient", "result", "ward"]
+    new.drop(columns=["patient", "result"]).to_csv(tmp_path / "new.csv", index=False)
+    assert list(written()[0])[:4] == ["rank", "spreadsheet row", "result", "age"]
+
+
+def test_suggest_leaves_out_rows_that_have_a_label_in_a_file(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model, table = fitted[0] / "clinic.safetensors", fitted[0] / "clinic.csv"
+    assert laddernet("suggest", model, table, "--out", "one.csv", cwd=tmp_path).code == 0
+    first = pd.read_csv(tmp_path / "one.csv", dtype=object)
+    first["result"] = ["ill"] * 10 + [None] * 10
+    first.to_csv(tmp_path / "one.csv", index=False)
+    done = laddernet("suggest", model, table, "--labels", "one.csv", "--count", "200", cwd=tmp_path)
+    again = {row["patient"] for row in csv.DictReader(done.out.splitlines())}
+    assert len(again) == 170
+    assert set(first["patient"][10:]) <= again
+    assert not set(first["patient"][:10]) & again
+    done = laddernet("suggest", model, table, "--labels", "one.csv", "--out", "one.csv", cwd=tmp_path)
+    assert done == (2, "", "laddernet: --out is one.csv, which is read from; name another file.\n")
 
 
 @pytest.fixture(scope="session")
@@ -321,7 +371,7 @@ def test_json_has_an_object_for_each_row_with_the_values_of_the_csv(
     assert (done.code, done.err) == (0, "")
     assert "\x1b" not in done.out
     found = [json.loads(line) for line in done.out.splitlines()]
-    assert [{name: str(value) for name, value in row.items()} for row in found] == plain
+    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in found] == plain
     done = laddernet(*call, "--json", "--out", "p.json", cwd=tmp_path)
     assert json.loads(done.out)["out"] == "p.json"
     assert json.loads(done.out)["rows"] == len(found)
