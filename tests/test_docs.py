@@ -75,6 +75,7 @@ TESTED = {  # documents with examples in Python, all of which the tests below ru
     "docs/how-to/deploy.md",
     "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
+    "docs/how-to/label-in-rounds.md",
     "docs/how-to/own-data.md",
     "docs/reference/classifier.md",
     "docs/reference/training.md",
@@ -153,6 +154,14 @@ def test_the_example_of_imbalanced_classes_finds_the_rare_class() -> None:
     names = run("docs/how-to/imbalanced-classes.md")
     rare = names["truth"] == 1
     assert (names["classifier"].predict(names["X"])[rare] == 1).mean() > 0.5
+
+
+def test_the_example_of_labelling_in_rounds_gains_by_suggested_labels() -> None:
+    names = run("docs/how-to/label-in-rounds.md")
+    first, second = names["first"], names["second"]
+    assert (sum(first.labels.values()), sum(second.labels.values())) == (6, 26)
+    wrong = [(model.predict(names["frame"]) != names["truth"]).mean() for model in (first, second)]
+    assert wrong[1] < wrong[0]
 
 
 def test_the_examples_of_extending_change_schedule_optimiser_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:

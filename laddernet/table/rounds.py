@@ -62,17 +62,23 @@ def open_labels(path: str | Path, *, delimiter: str | None = None, encoding: str
 
     A spreadsheet may have saved the file in a dialect of its own.
     """
-    table, read_as = open_table(path), None
     try:
-        for _ in table.parts(table.columns):
-            pass
+        table, read_as = _readable(path, None), None
     except InputError as error:
         if not isinstance(error.__cause__, UnicodeError):
             raise
         read_as = encoding or _NOT_UTF8
-        table = open_table(path, encoding=read_as)
+        table = _readable(path, read_as)
     if delimiter is not None and len(table.columns) == 1:
         table = open_table(path, delimiter=delimiter, encoding=read_as)
+    return table
+
+
+def _readable(path: str | Path, encoding: str | None) -> Table:
+    """Open a table, and read it to its end."""
+    table = open_table(path, encoding=encoding)
+    for _ in table.parts(table.columns):
+        pass
     return table
 
 
@@ -168,10 +174,10 @@ class Round:
         """Say the counts in words.
 
         >>> Round("to-label.csv", {"ill": 2, "well": 1}, changed=1, known=0).sentence()
-        'to-label.csv: 3 new labels (ill 2, well 1), 1 changed'
+        'to-label.csv: 3 new labels (ill: 2, well: 1), 1 changed'
         """
         total = sum(self.new.values())
-        classes = [f"{name} {count:,}" for name, count in self.new.items()]
+        classes = [f"{name}: {count:,}" for name, count in self.new.items()]
         more = [f"{len(classes) - _SHOWN:,} more classes"] if len(classes) > _SHOWN else []
         named = f" ({', '.join(classes[:_SHOWN] + more)})" if classes else ""
         counts = [f"{total:,} new label{'' if total == 1 else 's'}{named}"]

@@ -3,6 +3,7 @@ import io
 import os
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -117,10 +118,15 @@ class Terminal:
             self.shown += os.read(self._ours, 1 << 16).decode()
         return self.shown
 
-    def press(self, keys: str, until: str) -> None:
-        """Press keys, and wait until a text is shown that was not there before."""
+    def press(self, keys: str, until: str, *, line: bool = False) -> None:
+        """Press a key once one is waited for, or type a line; then wait until a text is shown again."""
         before = self.read().count(until)
+        wait_for(lambda: line or not termios.tcgetattr(self._ours)[3] & termios.ICANON, self.process.poll)
         os.write(self._ours, keys.encode())
+        self.wait(until, before)
+
+    def wait(self, until: str, before: int = 0) -> None:
+        """Wait until a text is shown more often than before."""
         wait_for(lambda: self.read().count(until) > before, self.process.poll)
 
     def end(self) -> int:
@@ -141,7 +147,7 @@ def clinic_folder(tmp_path: Path, fitted: tuple[Path, Finished]) -> Iterator[Pat
 def test_at_a_terminal_answers_are_kept_after_a_kill_and_fit_takes_them(clinic_folder: Path) -> None:
     path = clinic_folder / "clinic.labels.csv"
     terminal = Terminal("label", "clinic.csv", "--count", "3", cwd=clinic_folder)
-    terminal.press("", "1 of 3")
+    terminal.wait("1 of 3")
     terminal.press("i", "2 of 3")
     terminal.process.kill()
     terminal.end()
@@ -149,7 +155,7 @@ def test_at_a_terminal_answers_are_kept_after_a_kill_and_fit_takes_them(clinic_f
     assert [row["result"] for row in first] == ["ill", "", ""]
 
     terminal = Terminal("label", "clinic.csv", "--count", "3", cwd=clinic_folder)
-    terminal.press("", "1 of 2")
+    terminal.wait("1 of 2")
     terminal.press("s", "2 of 2")
     terminal.press("u", "1 of 2")
     terminal.press("w", "2 of 2")
@@ -158,14 +164,15 @@ def test_at_a_terminal_answers_are_kept_after_a_kill_and_fit_takes_them(clinic_f
     assert [row["result"] for row in rows_of(path)] == ["ill", "well", ""]
 
     terminal = Terminal("label", "clinic.csv", "--count", "3", cwd=clinic_folder)
-    terminal.press("", "1 of 1")
+    terminal.wait("1 of 1")
     terminal.press("t", "class: ")
-    terminal.press("dead\n", "Next: laddernet fit clinic.csv --target result --labels clinic.labels.csv")
+    next_command = "Next: laddernet fit clinic.csv --target result --labels clinic.labels.csv"
+    terminal.press("dead\n", next_command, line=True)
     assert "3 of 3 rows have a label; saved to clinic.labels.csv" in terminal.read()
     assert terminal.end() == 0
 
     terminal = Terminal("label", "clinic.csv", "--count", "2", cwd=clinic_folder)  # all have a label: two more
-    terminal.press("", "1 of 2")
+    terminal.wait("1 of 2")
     terminal.press("q", "3 of 5 rows have a label")
     assert terminal.end() == 0
     rows = rows_of(path)

@@ -10,7 +10,7 @@ from studies import tables, tiny
 from support import digits, laddernet, tiny_config
 
 from laddernet.errors import InputError
-from laddernet.study.plan import keep_plan, preset, read_plan, shape
+from laddernet.study.plan import keep_plan, plan, preset, read_plan, shape
 from laddernet.training.config import REVISION
 from laddernet.training.settings import configure
 
@@ -100,3 +100,12 @@ def test_a_plan_with_other_types_is_refused(tmp_path: Path, name: str, value: An
     ended = laddernet("study", "status", "--out", ".", cwd=tmp_path)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "is not a plan" in ended.err
+
+
+def test_runs_of_another_precision_share_no_program() -> None:
+    assert shape(tiny_config()) != shape(tiny_config(precision="bfloat16"))
+
+
+def test_a_study_trains_all_its_runs_with_its_precision() -> None:
+    configs = plan(digits(), preset("demo"), precision="bfloat16")
+    assert {config.precision for config in configs.values()} == {"bfloat16"}

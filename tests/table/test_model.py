@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import NETWORK, clinic
-from support import Finished, laddernet
+from support import UNTRAINED, Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.errors import InputError
@@ -115,3 +115,13 @@ def test_columns_can_be_left_out_used_or_declared_in_python(monkeypatch: pytest.
 def test_what_is_no_frame_cannot_be_predicted(fitted: tuple[Path, Finished]) -> None:
     with pytest.raises(InputError, match="frame must be a pandas DataFrame, got ndarray"):
         TableModel.load(fitted[0] / "clinic.safetensors").predict(np.zeros((2, 4)))  # type: ignore[arg-type]
+
+
+def test_a_column_of_a_frame_may_be_named_by_a_number(untrained: None) -> None:
+    frame = pd.DataFrame({0: [1.0, 2.0, 3.0, 4.0], 3: ["x", "y", "x", "y"]})
+    with pytest.raises(AssertionError, match=UNTRAINED):
+        TableModel.fit(frame, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^The frame has no column '4'; it has '0', '3'\.$"):
+        TableModel.fit(frame, 4)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^frame must be a pandas DataFrame, got ndarray\.$"):
+        TableModel.fit(frame.to_numpy(), 3)  # type: ignore[arg-type]

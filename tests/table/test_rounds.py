@@ -71,7 +71,7 @@ def test_of_two_labels_the_last_counts_with_a_warning() -> None:
         "round2.csv: another label than in clinic.csv; the last one counts: patient 1000 ('ill', then 'well')",
     ]
     assert [each.sentence() for each in rows.rounds] == [
-        "round1.csv: 2 new labels (ill 1, well 1), 1 changed",
+        "round1.csv: 2 new labels (ill: 1, well: 1), 1 changed",
         "round2.csv: 0 new labels, 2 changed, 1 known",
     ]
 
