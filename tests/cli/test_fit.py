@@ -47,7 +47,7 @@ def test_more_rows_without_labels_and_npz_are_learned_from(tmp_path: Path) -> No
     done = laddernet("predict", "few.safetensors", "more.npz", cwd=tmp_path)
     assert [int(line.split(",")[0]) for line in done.out.splitlines()[1:]] == expected[60:].tolist()
     done = laddernet("suggest", "few.safetensors", "few.npz", "--count", "60", cwd=tmp_path)
-    assert {int(line.split(",")[1]) for line in done.out.splitlines()[1:]} == set(range(21, 61))
+    assert {int(line.split(",")[1]) for line in done.out.splitlines()[1:]} == set(range(22, 62))
     np.savez(tmp_path / "wide.npz", X=np.zeros((3, 12)))
     done = laddernet("predict", "few.safetensors", "wide.npz", cwd=tmp_path)
     assert done == (2, "", "laddernet: wide.npz: X has 12 columns; the model takes 11.\n")

@@ -42,6 +42,47 @@ def test_a_model_in_python_is_the_one_that_its_file_holds(tmp_path: Path, fitted
         again.predict(new.drop(columns="age"))
 
 
+def test_rows_that_a_model_suggests_come_back_with_labels(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    frame = clinic().set_axis([f"row {number}" for number in range(240)])
+    asked = model.suggest(frame, count=10)
+    assert (
+        laddernet(
+            "suggest",
+            fitted[0] / "clinic.safetensors",
+            fitted[0] / "clinic.csv",
+            "--count",
+            "10",
+            "--out",
+            "s.csv",
+            cwd=tmp_path,
+        )[0]
+        == 0
+    )
+    written = pd.read_csv(tmp_path / "s.csv")
+    assert list(asked) == list(written)
+    assert asked["patient"].tolist() == written["patient"].tolist()
+    assert frame.loc[asked.index, "patient"].tolist() == asked["patient"].tolist()
+    assert asked["result"].isna().all()
+
+    truth = clinic(labelled=240).set_axis(frame.index)["result"]
+    asked["result"] = truth[asked.index]
+    filled = frame.assign(result=frame["result"].fillna(asked["result"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = TableModel.fit(frame, "result", labels=asked, **NETWORK)
+    assert second.labels == filled["result"].value_counts().sort_index().to_dict()
+    expected = TableModel.fit(filled, "result", **NETWORK).predict_proba(frame)
+    assert np.array_equal(second.predict_proba(frame), expected)
+
+    asked.to_csv(tmp_path / "l.csv", index=False)  # a file is as good, and so is a list of both
+    again = second.suggest(frame, count=240, labels=[tmp_path / "l.csv", asked[:0]])
+    assert not set(again.index) & set(asked.index)
+    assert len(again) == 170
+    with pytest.warns(UserWarning, match=r"^labels: not in The frame, so the label is not used: patient 7$"):
+        TableModel.fit(frame, "result", labels=[asked, asked[:1].assign(patient=7)], **NETWORK)
+
+
 def test_no_rows_and_a_column_twice_are_one_sentence(fitted: tuple[Path, Finished]) -> None:
     model = TableModel.load(fitted[0] / "clinic.safetensors")
     with pytest.raises(ValueError, match="Found array with 0 sample"):
