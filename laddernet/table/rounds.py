@@ -30,12 +30,12 @@ ROW = "spreadsheet row"
 _HEADER = 1  # rows above the first row of the table
 _DIGITS = 1e-6  # relative difference of numbers that count as equal: a spreadsheet may save only the digits it shows
 _SHOWN = 20  # classes that a sentence lists
-_ABSENT = "not in {table}, so the label is not used"
-_EDITED = "other cells than in {table}; the label is used"
-_MOVED = "other cells than the row of that number in {table}, so the label is not used"
+_ABSENT = "not in the table, so the label is not used"
+_EDITED = "other cells than in the table; the label is used"
+_MOVED = "other cells than the table's row of that number, so the label is not used"
 _TWICE = "two labels of one row; the last one counts"
-_DIFFERS = "another label than in {table}; the last one counts"
-_CLASS = "a class that no row of {table} has"
+_DIFFERS = "another label than in the table; the last one counts"
+_CLASS = "a class that no row of the table has"
 _NOT_UTF8 = "cp1252"  # in which spreadsheets of western Europe save CSV
 
 
@@ -241,12 +241,12 @@ def merge(
     merged = Merged(unmarked(labels, mark).copy())
     answered: set[int] = set()
     for finder, rows in zip(finders, found, strict=True):
-        _add(merged, finder, rows, answered, tables[0].name)
+        _add(merged, finder, rows, answered)
     merged.labels = np.where(merged.labels == "", labels, merged.labels)  # with the mark, which errors name
     return merged
 
 
-def _add(merged: Merged, finder: Finder, rows: dict[int, tuple[int, str]], answered: set[int], table: str) -> None:
+def _add(merged: Merged, finder: Finder, rows: dict[int, tuple[int, str]], answered: set[int]) -> None:
     """Add the labels of one file; ``rows`` has the row in the table, and a cell that differs, for rows of the file."""
     labels, name = merged.labels, finder.file.name
     classes = {plain(label) for label in set(labels)} - {""}
@@ -281,7 +281,7 @@ def _add(merged: Merged, finder: Finder, rows: dict[int, tuple[int, str]], answe
         merged.notices.append(f"{name}: no row has a label")
     for problem, cases in problems.items():
         more = f" and {len(cases) - 1:,} more" if len(cases) > 1 else ""
-        merged.notices.append(f"{name}: {problem.format(table=table)}: {cases[0]}{more}")
+        merged.notices.append(f"{name}: {problem}: {cases[0]}{more}")
     counts = dict(sorted(new.items(), key=lambda item: natural(item[0])))
     merged.rounds.append(Round(name, counts, changed, known))
 

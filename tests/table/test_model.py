@@ -46,19 +46,8 @@ def test_rows_that_a_model_suggests_come_back_with_labels(tmp_path: Path, fitted
     model = TableModel.load(fitted[0] / "clinic.safetensors")
     frame = clinic().set_axis([f"row {number}" for number in range(240)])
     asked = model.suggest(frame, count=10)
-    assert (
-        laddernet(
-            "suggest",
-            fitted[0] / "clinic.safetensors",
-            fitted[0] / "clinic.csv",
-            "--count",
-            "10",
-            "--out",
-            "s.csv",
-            cwd=tmp_path,
-        )[0]
-        == 0
-    )
+    call = ("suggest", fitted[0] / "clinic.safetensors", fitted[0] / "clinic.csv", "--count", "10", "--out", "s.csv")
+    assert laddernet(*call, cwd=tmp_path).code == 0
     written = pd.read_csv(tmp_path / "s.csv")
     assert list(asked) == list(written)
     assert asked["patient"].tolist() == written["patient"].tolist()
@@ -79,7 +68,7 @@ def test_rows_that_a_model_suggests_come_back_with_labels(tmp_path: Path, fitted
     again = second.suggest(frame, count=240, labels=[tmp_path / "l.csv", asked[:0]])
     assert not set(again.index) & set(asked.index)
     assert len(again) == 170
-    with pytest.warns(UserWarning, match=r"^labels: not in The frame, so the label is not used: patient 7$"):
+    with pytest.warns(UserWarning, match=r"^labels: not in the table, so the label is not used: patient 7$"):
         TableModel.fit(frame, "result", labels=[asked, asked[:1].assign(patient=7)], **NETWORK)
 
 

@@ -56,7 +56,7 @@ def test_rows_that_were_added_to_the_table_have_labels_by_their_identifiers_only
     assert named(read(labels, also=more))[243] == "well"
     by_number = labels.drop(columns="patient").assign(**{ROW: 245})
     assert read(by_number, also=more).notices == [
-        "round1.csv: not in clinic.csv, so the label is not used: spreadsheet row 245"
+        "round1.csv: not in the table, so the label is not used: spreadsheet row 245"
     ]
 
 
@@ -68,7 +68,7 @@ def test_of_two_labels_the_last_counts_with_a_warning() -> None:
     assert rows.notices == [
         "round1.csv: two labels of one row; the last one counts: patient 1200 ('well', then 'ill')",
         "round2.csv: two labels of one row; the last one counts: patient 1061 ('ill', then 'well')",
-        "round2.csv: another label than in clinic.csv; the last one counts: patient 1000 ('ill', then 'well')",
+        "round2.csv: another label than in the table; the last one counts: patient 1000 ('ill', then 'well')",
     ]
     assert [each.sentence() for each in rows.rounds] == [
         "round1.csv: 2 new labels (ill: 1, well: 1), 1 changed",
@@ -80,10 +80,10 @@ def test_rows_that_are_not_in_the_table_are_left_out_with_a_warning() -> None:
     strangers = to_label([200, 201, 202], ["well"] * 3).assign(patient=[9, 10, 1202])
     rows = read(strangers)
     assert [named(rows)[row] for row in (200, 201, 202)] == ["", "", "well"]
-    assert rows.notices == ["round1.csv: not in clinic.csv, so the label is not used: patient 9 and 1 more"]
+    assert rows.notices == ["round1.csv: not in the table, so the label is not used: patient 9 and 1 more"]
     beyond = to_label([200, 201, 202], ["well"] * 3, "patient").assign(**{ROW: [1, 242, "x"]})
     rows = read(beyond)
-    absent = "round1.csv: not in clinic.csv, so the label is not used: spreadsheet row 1 and 2 more"
+    absent = "round1.csv: not in the table, so the label is not used: spreadsheet row 1 and 2 more"
     assert absent in rows.notices
     assert named(rows) == clinic()["result"].fillna("").tolist()
 
@@ -94,21 +94,19 @@ def test_a_row_whose_cells_changed_keeps_its_label_only_if_it_has_an_identifier(
     rows = read(edited)
     assert named(rows)[200] == "well"
     assert rows.notices == [
-        f"round1.csv: other cells than in clinic.csv; the label is used: patient 1200 (age is '99.5' and was '{was}')"
+        f"round1.csv: other cells than in the table; the label is used: patient 1200 (age is '99.5' and was '{was}')"
     ]
     rows = read(edited.drop(columns="patient"))
     assert named(rows)[200] == ""
     (notice,) = rows.notices
-    assert notice.startswith(
-        "round1.csv: other cells than the row of that number in clinic.csv, so the label is not used"
-    )
+    assert notice.startswith("round1.csv: other cells than the table's row of that number, so the label is not used")
     assert "spreadsheet row 202 (age is '99.5'" in notice
 
 
 def test_a_class_that_the_table_does_not_have_is_named_with_the_class_that_it_is_like() -> None:
     rows = read(to_label([200, 201], ["wel", "dead"]))
     assert rows.classes == ("dead", "ill", "wel", "well")
-    assert rows.notices == ["round1.csv: a class that no row of clinic.csv has: 'wel' (near 'well') and 1 more"]
+    assert rows.notices == ["round1.csv: a class that no row of the table has: 'wel' (near 'well') and 1 more"]
 
 
 def test_all_labels_may_come_from_files_and_a_file_may_have_none() -> None:
