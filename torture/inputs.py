@@ -278,6 +278,7 @@ def _table_command(rng: random.Random, name: str, target: str = "y") -> list[str
         ["suggest", model, name, "--count", "3", "--out", "out.csv"],
         ["fit", name, "--target", target, "--out", "old.safetensors"],
         ["fit", name, "--target", target, "--also", name, "--category", "size" if model[0] == "m" else "x0"],
+        ["fit", name, "--target", target, "--labels", name, "--out", "old.safetensors"],
         ["curve", name, "--target", target, "--out", "out.svg"],
     ]
     return rng.choice(commands)
@@ -718,6 +719,7 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         "predict": ["predict", "model.safetensors", "table.csv"],
         "inspect": ["inspect", "model.safetensors"],
         "suggest": ["suggest", "model.safetensors", "table.csv"],
+        "label": ["label", "table.csv"],
         "compare": ["compare", "model.safetensors", "model.safetensors", "table.csv"],
         "curve": ["curve", "table.csv", "--target", "y"],
         "models": ["models"],
@@ -741,7 +743,9 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
             argv.append(rng.choice([*option.opts, *option.secondary_opts]))
             continue
         value = text(seeds, rng).replace("\0", "")
-        if option.opts[0] in ("--out", "--also", "--store", "--space") and value.startswith(("/", "~", "..")):
+        if option.opts[0] in ("--out", "--also", "--labels", "--store", "--space") and value.startswith(
+            ("/", "~", "..")
+        ):
             value = "in/" + value.lstrip("/.~")  # only the case's folder may be written to
         if option.opts[0] == "--store" and "://" not in value and rng.random() < 0.3:
             value = (

@@ -3,6 +3,7 @@
 What it needs is imported when it runs, so that ``--help`` and shell completion are fast.
 """
 
+import shlex
 import string
 import sys
 from collections.abc import Callable, Sequence
@@ -74,7 +75,8 @@ def label(
     done = len(sheet.rows) - len(sheet.open_rows())
     show(f"{done:,} of {len(sheet.rows):,} rows have a label; saved to {out}")
     if done:
-        show(f"Next: laddernet fit {data} --target {sheet.target} --labels {out}")
+        command = ["laddernet", "fit", str(data), "--target", sheet.target, "--labels", str(out)]
+        show(f"Next: {shlex.join(command)}")
 
 
 # --- The file of labels -----------------------------------------------------------------------------------------
