@@ -115,7 +115,7 @@ class Terminal:
     def read(self) -> str:
         """Read what is new, and return all that was shown."""
         with suppress(OSError):  # nothing is new, or the process has ended
-            self.shown += os.read(self._ours, 1 << 16).decode()
+            self.shown += os.read(self._ours, 1 << 16).decode(errors="replace")  # a character may be cut
         return self.shown
 
     def press(self, keys: str, until: str, *, line: bool = False) -> None:
