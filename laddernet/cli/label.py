@@ -67,8 +67,8 @@ def label(
         target = trained.target
     sheet = _sheet(out, target or trained.target, dialect_of(trained, table))
     if not sheet.open_rows():
-        options = {"target": target, "unlabeled": unlabeled, "count": count}
-        _add_suggestions(sheet, trained, table, [*(labels or ()), *([out] if out.exists() else [])], **options)
+        files = [*(labels or ()), *([out] if out.exists() else [])]
+        _add_suggestions(sheet, trained, table, files, target=target, unlabeled=unlabeled, count=count)
     hidden = [own_name(name, {*table.columns, sheet.target}) for name in ADDED if name != ROW]
     with stoppable(f"Stopped; {out} has every answer."):
         Prompt(sheet, list(trained.classes), [sheet.target, *hidden]).run()

@@ -19,13 +19,11 @@ from laddernet.table.cells import texts
 from laddernet.table.checks import check_types, column_names, not_understood, require_frame
 from laddernet.table.columns import IDENTIFIER, Column, read_columns
 from laddernet.table.estimate import Estimate
-from laddernet.table.rounds import open_labels
+from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
 from laddernet.table.suggest import suggest
 from laddernet.table.table import Table, listed, unique_names
 from laddernet.table.transformer import restore, state, transformed
-
-LabelFiles = pd.DataFrame | str | Path | Sequence[pd.DataFrame | str | Path]
 
 _KIND = "table"
 _PREFIX = "classifier/"
@@ -166,7 +164,7 @@ class TableModel:
             drop=column_names("drop", drop),
             use=column_names("use", use),
             category=column_names("category", category),
-            labels=_opened(labels),
+            labels=open_all(labels),
         )
         for notice in rows.notices:
             warnings.warn(notice, stacklevel=2)
@@ -279,7 +277,7 @@ class TableModel:
         self.check(table)
         target = self.target if self.target in table.columns else None
         found = suggest(
-            self, table, target=target, unlabeled=unlabeled, count=count, keep=table.columns, labels=_opened(labels)
+            self, table, target=target, unlabeled=unlabeled, count=count, keep=table.columns, labels=open_all(labels)
         )
         out = found.to_label(self.target, table.columns, self.identifiers)
         return out.set_axis(frame.index[found.frame.index - 1])
@@ -384,9 +382,3 @@ class TableModel:
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # absent in older files
         )
-
-
-def _opened(labels: LabelFiles) -> list[Table]:
-    """Open frames and files of labels."""
-    several = [labels] if isinstance(labels, pd.DataFrame | str | Path) else labels
-    return [Table.of(each, "labels") if isinstance(each, pd.DataFrame) else open_labels(each) for each in several]

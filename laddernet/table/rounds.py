@@ -82,6 +82,15 @@ def _readable(path: str | Path, encoding: str | None) -> Table:
     return table
 
 
+LabelFiles = pd.DataFrame | str | Path | Sequence[pd.DataFrame | str | Path]
+
+
+def open_all(labels: LabelFiles) -> list[Table]:
+    """Open frames and files of labels, or a single one."""
+    several = [labels] if isinstance(labels, pd.DataFrame | str | Path) else labels
+    return [Table.of(each, "labels") if isinstance(each, pd.DataFrame) else open_labels(each) for each in several]
+
+
 @dataclass(frozen=True)
 class LabelFile:
     """The rows of a file that have a label."""
