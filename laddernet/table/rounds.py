@@ -29,6 +29,7 @@ ROW = "spreadsheet row"
 
 _HEADER = 1  # rows above the first row of the table
 _DIGITS = 1e-6  # relative difference of numbers that count as equal: a spreadsheet may save only the digits it shows
+_ROW_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _SHOWN = 20  # classes that a sentence lists
 _ABSENT = "not in the table, so the label is not used"
 _EDITED = "other cells than in the table; the label is used"
@@ -139,7 +140,7 @@ class Finder:
         for place in range(len(file.labels)):
             if key := self._cell(place, self.key):
                 self._by_key[plain(key)].append(place)
-            elif (number := plain(self._cell(place, self._number))).isdecimal():
+            elif _ROW_NUMBER.fullmatch(number := plain(self._cell(place, self._number))):
                 self._by_row[int(number)].append(place)
 
     def _cell(self, place: int, column: str | None) -> str:
@@ -323,4 +324,4 @@ def alike(given: str, known: str, *, date: bool = False) -> bool:
 
 def _date_numbers(text: str) -> list[int]:
     """Return the numbers of a date in any order, its year without the century, without midnight's zeros."""
-    return sorted(int(number) % 100 for number in re.findall(r"\d+", text) if int(number) % 100)
+    return sorted(int(number) % 100 for number in re.findall(r"\d{1,9}", text) if int(number) % 100)
