@@ -113,7 +113,7 @@ def fit(
         if sentence:
             tell(sentence)
     if as_json:
-        about = {"notices": rows.notices, "no_estimate": reason, "seconds": seconds}
+        about: dict[str, Any] = {"notices": rows.notices, "no_estimate": reason, "seconds": seconds}
         about |= {"rounds": [asdict(each) for each in rows.rounds], "earlier_estimate": before and before.about()}
         print_json({"model": str(path), **_about(rows), **about, "estimate": found and found.about()})
 

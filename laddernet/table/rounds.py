@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ def _readable(path: str | Path, encoding: str | None) -> Table:
     return table
 
 
-LabelFiles = pd.DataFrame | str | Path | Sequence[pd.DataFrame | str | Path]
+LabelFiles: TypeAlias = "pd.DataFrame | str | Path | Sequence[pd.DataFrame | str | Path]"
 
 
 def open_all(labels: LabelFiles) -> list[Table]:
