@@ -21,7 +21,7 @@ from laddernet.table.columns import IDENTIFIER, Column, read_columns
 from laddernet.table.estimate import Estimate
 from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
-from laddernet.table.suggest import suggest
+from laddernet.table.suggest import suggest_rows
 from laddernet.table.table import Table, listed, unique_names
 from laddernet.table.transformer import restore, state, transformed
 
@@ -273,14 +273,7 @@ class TableModel:
             If a column is missing.
         """
         require_frame(frame)
-        table = Table.of(frame)
-        self.check(table)
-        target = self.target if self.target in table.columns else None
-        found = suggest(
-            self, table, target=target, unlabeled=unlabeled, count=count, keep=table.columns, labels=open_all(labels)
-        )
-        out = found.to_label(self.target, table.columns, self.identifiers)
-        return out.set_axis(frame.index[found.frame.index - 1])
+        return suggest_rows(self, frame, unlabeled=unlabeled, count=count, labels=open_all(labels))
 
     @property
     def identifiers(self) -> list[str]:

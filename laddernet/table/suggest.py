@@ -114,6 +114,19 @@ def suggest(
     return Suggestions(best.frame, classes, best.probabilities.max(axis=1), use, total)
 
 
+def suggest_rows(
+    model: "TableModel", frame: pd.DataFrame, *, unlabeled: Any, count: int, labels: Sequence[Table]
+) -> pd.DataFrame:
+    """Return the suggestions for a frame as rows to fill in, with the index of the frame."""
+    table = Table.of(frame)
+    model.check(table)
+    target = model.target if model.target in table.columns else None
+    keep = table.columns
+    found = suggest(model, table, target=target, unlabeled=unlabeled, count=count, keep=keep, labels=labels)
+    out = found.to_label(model.target, table.columns, model.identifiers)
+    return out.set_axis(frame.index[found.frame.index - 1])
+
+
 def _gather(
     model: "TableModel",
     table: Table,

@@ -10,7 +10,10 @@ import pandas as pd
 from clinic import OPTIONS, clinic, rows_of
 from support import Finished, laddernet
 
+from laddernet.inference import modelfile
 from laddernet.table.model import TableModel
+
+MODELS = ("c.safetensors", "whole.safetensors")
 
 
 def answered(path: Path, *, sep: str = ",", first: int = 0) -> None:
@@ -49,7 +52,9 @@ def test_labels_from_a_file_train_the_same_model_as_labels_in_the_table(
 
     frame.to_csv(tmp_path / "whole.csv", index=False)
     assert laddernet(*fit, "whole.csv", cwd=tmp_path).code == 0
-    assert (tmp_path / "whole.safetensors").read_bytes() == (tmp_path / "c.safetensors").read_bytes()
+    (arrays, about), (expected, described) = (modelfile.read(tmp_path / name, "table") for name in MODELS)
+    assert about == described
+    assert {name: array.tobytes() for name, array in arrays.items()} == {n: a.tobytes() for n, a in expected.items()}
 
 
 def test_fit_puts_the_estimate_of_the_earlier_model_beside_the_new_one(
@@ -61,7 +66,8 @@ def test_fit_puts_the_estimate_of_the_earlier_model_beside_the_new_one(
     assert kept is not None
     laddernet("suggest", "clinic.safetensors", "clinic.csv", "--count", "6", "--out", "l.csv", cwd=tmp_path)
     answered(tmp_path / "l.csv")
-    fit = ("fit", "clinic.csv", "--target", "result", *OPTIONS, "--labels", "l.csv", "--out", "new.safetensors")
+    fit = ("fit", "clinic.csv", "--target", "result", *OPTIONS, "--estimate", "--labels", "l.csv")
+    fit = (*fit, "--out", "new.safetensors")
     done = laddernet(*fit, cwd=tmp_path)
     new = TableModel.load(tmp_path / "new.safetensors").estimate
     assert new is not None

@@ -82,9 +82,7 @@ def test_suggest_writes_identifier_empty_target_and_all_cells_unless_columns_are
         "rank",
         "spreadsheet row",
         "result",
-        "predicted class",
-        "confidence",
-        "use",
+        *added,
     ]
     assert list(written("--keep", "ward,patient")[0])[2:5] == ["patient", "result", "ward"]
     new.drop(columns=["patient", "result"]).to_csv(tmp_path / "new.csv", index=False)
