@@ -136,8 +136,7 @@ class TableModel:
         category : list of str, optional
             Columns that hold categories even if they look like numbers.
         labels : data frame or path, or a list of these, optional
-            Rows of the table with labels, as :meth:`suggest` returns them. A row is found by its identifier, or else by
-            its number in a spreadsheet; the last label of a row counts.
+            Rows with labels, as :meth:`suggest` returns them, found by identifier or row number; the last label counts.
         **settings
             Parameters of :class:`LadderClassifier`.
 
