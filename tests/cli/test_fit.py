@@ -186,7 +186,7 @@ def test_a_csv_table_needs_a_target(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_found_before_the_training(
     tmp_path: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(LadderClassifier, "fit")
+    monkeypatch.setattr(LadderClassifier, "fit", None)
     clinic().to_csv(tmp_path / "c.csv", index=False)
     done = laddernet("fit", "c.csv", "--target", "result", "--out", *options, cwd=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
