@@ -58,11 +58,11 @@ class Config:
     validation: int
     model: str
     hidden: tuple[int, ...]
-    noise: tuple[float, ...]
-    recon_weights: tuple[float, ...]
+    noise: tuple[float, ...]  # at layers 0 to L
+    recon_weights: tuple[float, ...]  # λ of layers 0 to L
     eta: float
     epochs: int
-    decay_epochs: int
+    decay_epochs: int  # the last of these
     learning_rate: float
     batch_size: int
     labelled_batch_size: int
