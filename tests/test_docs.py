@@ -77,6 +77,7 @@ TESTED = {  # documents with examples in Python, all of which the tests below ru
     "docs/how-to/deploy.md",
     "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
+    "docs/how-to/label-in-rounds.md",
     "docs/how-to/own-data.md",
     "docs/how-to/samples.md",
     "docs/reference/classifier.md",
@@ -164,6 +165,14 @@ def test_the_example_of_imbalanced_classes_finds_the_rare_class() -> None:
     names = run("docs/how-to/imbalanced-classes.md")
     rare = names["truth"] == 1
     assert (names["classifier"].predict(names["X"])[rare] == 1).mean() > 0.5
+
+
+def test_the_example_of_labelling_in_rounds_gains_by_suggested_labels() -> None:
+    names = run("docs/how-to/label-in-rounds.md")
+    first, second = names["first"], names["second"]
+    assert (sum(first.labels.values()), sum(second.labels.values())) == (6, 26)
+    wrong = [(model.predict(names["frame"]) != names["truth"]).mean() for model in (first, second)]
+    assert wrong[1] < wrong[0]
 
 
 def test_the_examples_of_extending_change_schedule_optimiser_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +325,7 @@ def test_label_curves_are_drawn_from_what_was_measured_and_measured_once(
         monkeypatch.setitem(pictures["labels"].__globals__, name, value)
     pictures["labels"](tmp_path)
     first = (tmp_path / "labels.svg").read_bytes(), capsys.readouterr().out
-    monkeypatch.delattr(laddernet.LadderClassifier, "fit")
+    monkeypatch.setattr(laddernet.LadderClassifier, "fit", None)
     pictures["labels"](tmp_path)
     assert ((tmp_path / "labels.svg").read_bytes(), capsys.readouterr().out) == first
 

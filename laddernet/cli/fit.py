@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,7 @@ from laddernet.cli.table_options import (
     Epochs,
     Hidden,
     Json,
+    Labels,
     MaxSteps,
     ModelId,
     Networks,
@@ -56,6 +57,7 @@ def fit(
         Path | None, typer.Option("--out", help="The model's file. [default: DATA's name with .safetensors]")
     ] = None,
     also: Also = None,
+    labels: Labels = None,
     drop: Drop = "",
     use: Use = "",
     category: Category = "",
@@ -76,13 +78,14 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a table in which some rows have a label."""
-    table, others = _opened("fit", data, also, delimiter, encoding)
+    table, others, files = _opened("fit", data, also, labels, delimiter, encoding)
     path = out or data.with_suffix(".safetensors")
-    _check_out(path, data, *(also or ()))
+    _check_out(path, data, *(also or ()), *(labels or ()))
     if out is None:
         _spare_foreign(path)
     _prepare(model)
     from laddernet.classifier.estimator import LadderClassifier
+    from laddernet.table.gain import earlier_estimate, gain
     from laddernet.table.model import TableModel
 
     settings = _settings(hidden, networks, epochs, max_steps, seed)
@@ -92,9 +95,10 @@ def fit(
 
     tell = _quiet if as_json else show
     with stoppable("Stopped; nothing was saved."):
-        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
+        rows = _rows(table, target, others, files, unlabeled, drop=drop, use=use, category=category)
         if not as_json:
             _print_rows(table.name, rows)
+        before = earlier_estimate(rows.target, path, data.with_suffix(".safetensors")) if files else None
         started = time.monotonic()
         trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
         seconds = time.monotonic() - started
@@ -104,10 +108,13 @@ def fit(
         found, reason = _estimated(rows, make, seed, seconds, estimate)
         if found is not None:
             replace(trained, estimate=found).save(path)
-    for sentence in found.sentences() if found else [reason] if reason else []:
-        tell(sentence)
+    gained = gain(before, found) if files else ""
+    for sentence in [*(found.sentences() if found else [reason or ""]), gained]:
+        if sentence:
+            tell(sentence)
     if as_json:
-        about = {"notices": rows.notices, "no_estimate": reason, "seconds": seconds}
+        about: dict[str, Any] = {"notices": rows.notices, "no_estimate": reason, "seconds": seconds}
+        about |= {"rounds": [asdict(each) for each in rows.rounds], "earlier_estimate": before and before.about()}
         print_json({"model": str(path), **_about(rows), **about, "estimate": found and found.about()})
 
 
@@ -125,6 +132,7 @@ def curve(
         int, typer.Option(min=2, max=1000, help="Random draws of labels for each count; each is a training.")
     ] = 5,
     also: Also = None,
+    labels: Labels = None,
     drop: Drop = "",
     use: Use = "",
     category: Category = "",
@@ -139,7 +147,7 @@ def curve(
     as_json: Json = False,
 ) -> None:
     """Measure how the error falls with the number of labels."""
-    table, others = _opened("curve", data, also, delimiter, encoding)
+    table, others, files = _opened("curve", data, also, labels, delimiter, encoding)
     from laddernet.classifier.curve import (
         check_picture,
         folds_possible,
@@ -152,7 +160,7 @@ def curve(
 
     if out is not None:
         check_picture(out)
-        _check_out(out, data, *(also or ()))
+        _check_out(out, data, *(also or ()), *(labels or ()))
     _prepare(model)
     asked = None if counts is None else whole_numbers("counts", counts)
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
@@ -163,7 +171,7 @@ def curve(
             _print_point(point, repeats, model, first=next(heads, False))
 
     with stoppable("Stopped; no picture was written." if out else "Stopped."):
-        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
+        rows = _rows(table, target, others, files, unlabeled, drop=drop, use=use, category=category)
         if not as_json:
             _print_rows(table.name, rows)
         if not folds_possible(rows.codes):
@@ -196,15 +204,21 @@ def curve(
 
 
 def _opened(
-    command: str, data: Path, also: list[Path] | None, delimiter: str | None, encoding: str | None
-) -> tuple["Table", list["Table"]]:
-    """Open the table, and those of --also."""
-    if str(data) == "-":
+    command: str,
+    data: Path,
+    also: list[Path] | None,
+    labels: list[Path] | None,
+    delimiter: str | None,
+    encoding: str | None,
+) -> tuple["Table", list["Table"], list["Table"]]:
+    """Open the table, those of --also, and those of --labels."""
+    if "-" in map(str, [data, *(also or ()), *(labels or ())]):
         raise InputError(f"`{command}` reads its table more than once; give a file instead of standard input.")
     from laddernet.table.read import open_table
+    from laddernet.table.rounds import open_labels
 
     table, *others = [open_table(path, delimiter=delimiter, encoding=encoding) for path in (data, *(also or ()))]
-    return table, others
+    return table, others, [open_labels(path, delimiter=delimiter, encoding=encoding) for path in labels or ()]
 
 
 def _prepare(model: str) -> None:
@@ -252,13 +266,20 @@ def _spare_foreign(path: Path) -> None:
         raise InputError(f"{path} exists and is not a whole model that `fit` saved; {advice}.") from error
 
 
-def _rows(table: "Table", target: str | None, also: Sequence["Table"], unlabeled: str | None, **columns: str) -> "Rows":
+def _rows(
+    table: "Table",
+    target: str | None,
+    also: Sequence["Table"],
+    labels: Sequence["Table"],
+    unlabeled: str | None,
+    **columns: str,
+) -> "Rows":
     """Read the rows to train on; ``columns`` are lists of names, by option."""
     from laddernet.table.rows import read_rows
 
     with _shown("Reading"):
         named = {option: names_in(names) for option, names in columns.items()}
-        return read_rows(table, target, also=also, unlabeled=unlabeled, **named)
+        return read_rows(table, target, also=also, labels=labels, unlabeled=unlabeled, **named)
 
 
 def _estimated(
@@ -323,8 +344,8 @@ def _print_rows(table: str, rows: "Rows") -> None:
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
         show(f"Not used: {listed(names)} ({reason})")
-    for notice in rows.notices:
-        show(notice)
+    for line in [*(each.sentence() for each in rows.rounds), *rows.notices]:
+        show(line)
     sys.stdout.flush()
 
 

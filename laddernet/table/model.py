@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -15,10 +15,13 @@ from sklearn.compose import ColumnTransformer
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.table.cells import texts, written_day
+from laddernet.table.cells import texts
+from laddernet.table.checks import check_types, column_names, not_understood, require_frame
 from laddernet.table.columns import IDENTIFIER, Column, read_columns
 from laddernet.table.estimate import Estimate
+from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
+from laddernet.table.suggest import suggest_rows
 from laddernet.table.table import Table, listed, unique_names
 from laddernet.table.transformer import restore, state, transformed
 
@@ -111,6 +114,7 @@ class TableModel:
         drop: Sequence[str] = (),
         use: Sequence[str] = (),
         category: Sequence[str] = (),
+        labels: LabelFiles = (),
         **settings: Any,
     ) -> "TableModel":
         """Train a model on a frame.
@@ -131,6 +135,8 @@ class TableModel:
             Columns to use even if they look like identifiers.
         category : list of str, optional
             Columns that hold categories even if they look like numbers.
+        labels : data frame or path, or a list of these, optional
+            Rows with labels, as :meth:`suggest` returns them, found by identifier or row number; the last label counts.
         **settings
             Parameters of :class:`LadderClassifier`.
 
@@ -146,7 +152,7 @@ class TableModel:
         TypeError
             If a setting is not a parameter of :class:`LadderClassifier`.
         """
-        _require_frame(frame)
+        require_frame(frame)
         classifier = LadderClassifier(**settings)
         if target is None:
             raise InputError("target must be the name of the column of the classes, got None.")
@@ -154,9 +160,10 @@ class TableModel:
             Table.of(frame),
             str(target),  # columns of a frame may have numbers for names; here all names are text
             unlabeled=unlabeled,
-            drop=_names("drop", drop),
-            use=_names("use", use),
-            category=_names("category", category),
+            drop=column_names("drop", drop),
+            use=column_names("use", use),
+            category=column_names("category", category),
+            labels=open_all(labels),
         )
         for notice in rows.notices:
             warnings.warn(notice, stacklevel=2)
@@ -182,7 +189,7 @@ class TableModel:
         InputError
             If a column is missing, or ten or more cells of a column are filled and none is of its kind.
         """
-        _require_frame(frame)
+        require_frame(frame)
         frame = frame.rename(columns=str)
         unique_names(list(frame.columns), "The table")
         absent = [column.name for column in self.columns if column.name not in frame.columns]
@@ -192,7 +199,7 @@ class TableModel:
         values = read_columns(self.columns, frame, odd)
         for column in self.columns:
             if odd[column.name] >= _ENOUGH and values[column.name].isna().all():
-                raise InputError(_not_understood(column, texts(frame[column.name])))
+                raise InputError(not_understood(column, texts(frame[column.name])))
         if unread is not None:
             unread.update(odd)
         return transformed(self.transformer, values)
@@ -236,6 +243,36 @@ class TableModel:
             As :meth:`features`.
         """
         return np.asarray(np.array(self.classes, object)[self.predict_proba(frame).argmax(axis=1)])
+
+    def suggest(
+        self, frame: pd.DataFrame, *, count: int = 20, unlabeled: Any = None, labels: LabelFiles = ()
+    ) -> pd.DataFrame:
+        """Choose the unlabelled rows whose labels would teach most.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The table. Rows whose target is not empty are labelled; without a target no row is.
+        count : int, default 20
+            The number of rows to choose.
+        unlabeled : str or number, optional
+            A value of the target that marks unlabelled rows. None: that of :meth:`fit`.
+        labels : data frame or path, or a list of these, optional
+            Further labels, as for :meth:`fit`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The chosen rows, the best first, with the index of ``frame``: the columns of the file that ``laddernet
+            suggest`` writes. A person fills in the empty target, and :meth:`fit` takes it as ``labels``.
+
+        Raises
+        ------
+        InputError
+            If a column is missing.
+        """
+        require_frame(frame)
+        return suggest_rows(self, frame, unlabeled=unlabeled, count=count, labels=open_all(labels))
 
     @property
     def identifiers(self) -> list[str]:
@@ -320,7 +357,7 @@ class TableModel:
         rare = about["learned"]["rare"]
         if type(rare) is not int or not 0 < rare <= _MOST_RARE:
             raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
-        _check_types(about)
+        check_types(about)
         columns = tuple(Column(**column) for column in about["columns"])
         fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         return cls(
@@ -337,51 +374,3 @@ class TableModel:
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # absent in older files
         )
-
-
-def _require_frame(frame: object) -> None:
-    """Refuse what is not a DataFrame."""
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
-
-
-def _names(option: str, names: object) -> list[str]:
-    """Refuse a single text or another type where a list of names must be."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InputError(f"{option} must be a list of columns' names, got {names!r}.")
-    return [str(name) for name in names]
-
-
-def _check_types(about: modelfile.About) -> None:
-    """Refuse a file that holds another type where the commands take a text or a number."""
-    texts_in = {
-        "target": [about["target"]],
-        "version": [about["version"]],
-        "unlabeled": [about["unlabeled"]] if about.get("unlabeled") is not None else [],
-        "classes": [*about["classes"], *about["labels"]],
-        "dropped": [*about["dropped"], *about["dropped"].values()],
-        "columns": [column[field] for column in about["columns"] for field in ("name", "kind")],
-    }
-    numbers_in = {"rows": [about["rows"]], "positional": [about["positional"]], "labels": about["labels"].values()}
-    for values, kind in ((texts_in, str), (numbers_in, int)):
-        for name, held in values.items():
-            if wrong := [value for value in held if type(value) is not kind]:
-                raise TypeError(f"{name} holds {str(wrong[0])[:80]!r}, not {'a text' if kind is str else 'a number'}")
-    if list(about["labels"]) != about["classes"] or len(about["classes"]) != len(
-        about["classifier"]["classes"]["values"]
-    ):
-        raise ValueError("its classes are not those of its classifier")
-
-
-def _not_understood(column: Column, cells: np.ndarray) -> str:
-    """Say why a column is refused of which no cell is of the kind that the model learned."""
-    filled = cells[cells != ""]
-    if column.kind == "boolean":
-        right = "yes or no"
-    elif column.kind == "number":
-        right = f"numbers written as {column.form}"
-    else:
-        right = f"dates written as {written_day(column.form)}"
-    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
-    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
-    return f"Column {column.name!r}: {found}; give {right}, as when the model was fitted."

@@ -21,6 +21,7 @@ from laddernet import InputError, LadderClassifier, label_curve, plot_label_curv
 from laddernet.classifier.curve import Point, forecast, save_picture
 from laddernet.table.rows import read_rows
 from laddernet.table.table import Table
+from laddernet.text import visible
 
 X, TRUTH = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[TRUTH]
@@ -200,7 +201,7 @@ BAD: dict[str, tuple[str, str]] = {
 def test_bad_input_is_one_sentence_before_any_training(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(LadderClassifier, "fit")
+    monkeypatch.setattr(LadderClassifier, "fit", None)
     options, sentence = BAD[what]
     clinic().assign(single=["a", "a", "b"] + [None] * 237).to_csv(tmp_path / "t.svg", index=False)
     done = laddernet("curve", "t.svg", "--target", "result", *options.split(), cwd=tmp_path)
@@ -213,7 +214,7 @@ def test_bad_input_is_one_sentence_before_any_training(
 def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(LadderClassifier, "fit")
+    monkeypatch.setattr(LadderClassifier, "fit", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     clinic().to_csv(tmp_path / "t.csv", index=False)
     done = laddernet("curve", "t.csv", "--target", "result", "--out", "c.svg", cwd=tmp_path)
@@ -222,3 +223,15 @@ def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
     assert done.err.endswith("); install it with pip install 'laddernet[plot]'.\n")
     with pytest.raises(InputError, match="matplotlib is not installed"):
         plot_label_curve(recorded()[0])
+
+
+@pytest.mark.parametrize("title", ["$", "a$b$c_{", "$\\frac$", "two\nlines", "\x1b[31m", "a\udc80", "\x00"])
+@pytest.mark.parametrize("ending", ["svg", "pdf"])
+def test_a_picture_may_have_any_title(tmp_path: Path, title: str, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    points = [Point(1, 2, 30, (4.0, 6.0), (9.0, 9.0)), Point(2, 4, 30, (3.0, 5.0), (8.0, 9.0))]
+    save_picture(plot_label_curve(points, title=title, name="a$"), tmp_path / f"p.{ending}")
+    if ending == "svg":
+        text = (tmp_path / "p.svg").read_text("utf-8")
+        assert visible(title) in text
+        assert "\x1b" not in text

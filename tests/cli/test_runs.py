@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support import contents, laddernet
+from support import NO_UNITS, OPTIONS, contents, laddernet, without_units
 
 from laddernet.data import load
 from laddernet.study.plan import PRESETS, read_plan
@@ -172,3 +172,18 @@ def test_bad_data_is_one_sentence_and_nothing_is_written(
     assert ended.err.startswith(f"laddernet: {sentence}")
     assert ended.err.count("\n") == 1
     assert {name: content for name, content in contents(tmp_path).items() if not name.startswith("s/")} == before
+
+
+def test_the_commands_pass_the_precision_on_and_say_when_it_is_no_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_units(tmp_path, monkeypatch)
+    done = laddernet("train", *OPTIONS, "--precision", "bfloat16", "--out", "run", cwd=tmp_path)
+    assert (done.code, done.err.splitlines()) == (0, [NO_UNITS])
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["precision"] == "bfloat16"
+    refused = laddernet("train", *OPTIONS, "--precision", "float16", "--out", "other", cwd=tmp_path)
+    assert refused.code == 2
+    assert "precision must be 'float32' or 'bfloat16', got 'float16'" in refused.err
+    for command in (("study", "demo", "--dry-run"), ("tune", "vanilla", "--trials", "1")):
+        done = laddernet(*command, "--precision", "float16", cwd=tmp_path)
+        assert (done.code, "precision must be" in done.err) == (2, True)

@@ -10,7 +10,7 @@ from studies import tables, tiny
 from support import digits, laddernet, tiny_config
 
 from laddernet.errors import InputError
-from laddernet.study.plan import extend_plan, keep_plan, preset, read_plan, shape
+from laddernet.study.plan import extend_plan, keep_plan, plan, preset, read_plan, shape
 from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure
 
@@ -125,3 +125,12 @@ def test_a_plan_keeps_which_runs_are_untuned_until_their_command_is_given_again(
     assert read_plan(tmp_path).untuned == dict.fromkeys(linear, "--data digits")
     keep_plan(tmp_path, linear, store=None, command="three")
     assert read_plan(tmp_path).untuned == {}
+
+
+def test_runs_of_another_precision_share_no_program() -> None:
+    assert shape(tiny_config()) != shape(tiny_config(precision="bfloat16"))
+
+
+def test_a_study_trains_all_its_runs_with_its_precision() -> None:
+    configs = plan(digits(), preset("demo"), precision="bfloat16")
+    assert {config.precision for config in configs.values()} == {"bfloat16"}
