@@ -81,7 +81,7 @@ def fit(
     estimate: Annotated[
         bool | None,
         typer.Option(
-            help="Estimate the error by cross-validation, and compare methods. [default: if that takes up to ten minutes]"
+            help="Compare methods by cross-validation, and estimate the error. [default: if it takes under ten minutes]"
         ),
     ] = None,
     confusion: Confusion = None,
