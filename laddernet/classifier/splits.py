@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import Tags, check_random_state, get_tags
@@ -35,8 +36,8 @@ class LabelledKFold(BaseCrossValidator):
     >>> y = [0, 1, -1, 0, 1, -1, 2]
     >>> for train, test in LabelledKFold(2).split(np.zeros((7, 1)), y):
     ...     print(train.tolist(), test.tolist())
-    [1, 2, 3, 5, 6] [0, 4]
-    [0, 2, 4, 5, 6] [1, 3]
+    [0, 1, 2, 5, 6] [3, 4]
+    [2, 3, 4, 5, 6] [0, 1]
     """
 
     def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, unlabeled: Any = -1, random_state: Any = 0) -> None:
@@ -181,4 +182,6 @@ def _taken(X: Any, rows: np.ndarray) -> Any:
     """Take rows of an array, a sparse matrix, a data frame or a list."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]
+    if issparse(X):
+        return X.tocsr()[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

@@ -35,6 +35,9 @@ class Linear:
     def restored(cls, arrays: Mapping[str, np.ndarray], columns: int, classes: int) -> Self:
         """Make the model of the arrays in a file; refuse shapes that do not fit."""
         made = cls(arrays["W"], arrays["b"])
-        if made.W.shape != (columns, classes) or made.b.shape != (classes,):
-            raise ValueError(f"the shapes {made.W.shape} and {made.b.shape} of a linear model do not fit")
+        floats = {made.W.dtype.kind, made.b.dtype.kind} == {"f"}
+        if made.W.shape != (columns, classes) or made.b.shape != (classes,) or not floats:
+            raise ValueError(
+                f"the shapes {made.W.shape} and {made.b.shape} of a linear model do not fit, or are not of floats"
+            )
         return made

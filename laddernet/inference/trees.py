@@ -93,6 +93,8 @@ class Trees:
         integers = (made.roots, made.feature, made.left, made.right)
         if made.roots.ndim != 1 or not len(made.roots) or {array.dtype.kind for array in integers} != {"i"}:
             raise ValueError("its trees have no roots, or nodes that are not integers")
+        if {made.threshold.dtype.kind, made.value.dtype.kind} != {"f"}:
+            raise ValueError("its trees have thresholds or values that are not floats")
         # Each step leads to a later node, so that every row reaches a leaf.
         inner = made.left != _LEAF
         number = np.arange(nodes)[inner]
