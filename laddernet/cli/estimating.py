@@ -3,7 +3,7 @@
 What they need is imported when a command runs, so that ``--help`` and shell completion are fast.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from laddernet.errors import InputError
-from laddernet.text import show, visible
+from laddernet.text import say, show, visible
 
 if TYPE_CHECKING:
     from laddernet.classifier.estimator import LadderClassifier
@@ -120,20 +120,24 @@ def print_estimate(estimate: "Estimate", classes: list[str]) -> None:
 
 def save_pictures(
     estimate: "Estimate | None", classes: list[str], confusion: Path | None, calibration: Path | None
-) -> list[Path]:
-    """Write the pictures that were asked for, and return their paths."""
+) -> Iterator[Path]:
+    """Write the pictures that were asked for, and yield their paths; say why one cannot be drawn."""
     from laddernet.classifier.curve import save_picture
     from laddernet.report.estimate import plot_calibration, plot_confusion
 
-    if estimate is None:
-        if confusion or calibration:
-            raise InputError("The model has no estimate, so there is nothing to draw; fit it with --estimate.")
-        return []
-    drawn = [(confusion, lambda: plot_confusion(estimate, classes)), (calibration, lambda: plot_calibration(estimate))]
+    drawn = [(confusion, lambda held: plot_confusion(held, classes)), (calibration, plot_calibration)]
     for path, draw in drawn:
-        if path is not None:
-            save_picture(draw(), path)
-    return [path for path, _ in drawn if path is not None]
+        if path is None:
+            continue
+        try:
+            if estimate is None:
+                raise InputError("the model has no estimate; fit it with --estimate.")
+            figure = draw(estimate)
+        except InputError as error:  # the model itself is as good without it
+            say(f"{path} was not written: {error}")
+            continue
+        save_picture(figure, path)
+        yield path
 
 
 def _print_methods(estimate: "Estimate") -> None:
@@ -143,7 +147,9 @@ def _print_methods(estimate: "Estimate") -> None:
 
     if not estimate.methods or len(estimate.methods) < 2:
         return
-    lines = Lines("on the same folds", "wrong", "error", "90 % interval", box=None)
+    lines = Lines("on the same folds", box=None)
+    for heading in ("wrong", "error", "90 % interval"):
+        lines.add_column(heading, justify="right")
     for name, wrong in sorted(estimate.methods.items(), key=lambda held: held[1]):
         low, high = interval(wrong, estimate.judged)
         title = METHODS.get(name, name).removeprefix("the ").removeprefix("a ")
@@ -159,7 +165,9 @@ def _print_classes(estimate: "Estimate", classes: list[str]) -> None:
     from laddernet.table.estimate import counted
 
     few = len(classes) <= _MATRIX
-    lines = Lines("class", "held out", "wrong", "90 % interval", box=None)
+    lines = Lines("class", box=None)
+    for heading in ("held out", "wrong", "90 % interval"):
+        lines.add_column(heading, justify="right")
     for name in classes if few else ():
         lines.add_column(Text(visible(name)), justify="right", no_wrap=True, max_width=12)
     matrix = estimate.matrix(len(classes))

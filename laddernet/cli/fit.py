@@ -91,13 +91,13 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a table in which some rows have a label."""
+    check_method(method)
+    check_pictures(confusion, calibration)
     table, others = _opened("fit", data, also, delimiter, encoding)
     path = out or data.with_suffix(".safetensors")
     _check_out(path, data, *(also or ()))
     if out is None:
         _spare_foreign(path)
-    check_pictures(confusion, calibration)
-    check_method(method)
     _prepare(model)
     from laddernet.classifier.estimator import LadderClassifier
     from laddernet.classifier.few_labels import AUTO, FewLabelClassifier
@@ -138,7 +138,7 @@ def fit(
         print_estimate(trained.estimate, list(rows.classes))
     elif reason:
         tell(reason)
-    drawn = save_pictures(trained.estimate, list(rows.classes), confusion, calibration)
+    drawn = [*save_pictures(trained.estimate, list(rows.classes), confusion, calibration)]
     for picture in drawn:
         tell(f"saved to {picture}")
     if as_json:

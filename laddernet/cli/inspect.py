@@ -76,10 +76,9 @@ def inspect(
     with modelfile.understood(model):
         held = TableModel.load(model)
         about = describe(held) | {"sha256": sha256(model)}
-    if confusion or calibration:
-        save_pictures(held.estimate, list(held.classes), confusion, calibration)
+    drawn = [*save_pictures(held.estimate, list(held.classes), confusion, calibration)]
     if as_json:
-        print_json(about)
+        print_json(about | {"pictures": [*map(str, drawn)]})
         return
     facts = Lines(box=None, show_header=False)
     for name, value in (
@@ -103,6 +102,8 @@ def inspect(
     if held.estimate:
         print()
         print_estimate(held.estimate, list(held.classes))
+    for picture in drawn:
+        show(f"saved to {picture}")
 
 
 def _called(about: dict[str, Any]) -> str:

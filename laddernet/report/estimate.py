@@ -22,7 +22,7 @@ def plot_confusion(estimate: Estimate, classes: Sequence[str]) -> "Figure":
     from matplotlib.figure import Figure
 
     if not estimate.confusion:
-        raise InputError("The model's estimate is of an older version, without a confusion matrix; fit the model anew.")
+        raise InputError("the estimate is of an older version, without a confusion matrix; fit the model anew.")
     rows = estimate.matrix(len(classes))
     share = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
     size = min(max(2.2 + 0.45 * len(classes), 3.4), 20)
@@ -47,7 +47,7 @@ def plot_calibration(estimate: Estimate) -> "Figure":
     from matplotlib.figure import Figure
 
     if not estimate.bins:
-        raise InputError("A calibration picture needs forty labelled rows that can be held out; give more labels.")
+        raise InputError("calibration needs forty labelled rows that can be held out; give more labels.")
     ax = Figure(figsize=(4.2, 4.2), layout="constrained").subplots()
     confidence = [held.confidence for held in estimate.bins]
     right = np.array([100 * held.right / held.rows for held in estimate.bins])

@@ -13,8 +13,8 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 
 from laddernet.classifier.estimator import LadderClassifier
-from laddernet.classifier.few_labels import AUTO, FewLabelClassifier
-from laddernet.classifier.members import LADDER
+from laddernet.classifier.few_labels import FewLabelClassifier
+from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
 from laddernet.table.cells import texts, written_day
@@ -116,7 +116,7 @@ class TableModel:
         drop: Sequence[str] = (),
         use: Sequence[str] = (),
         category: Sequence[str] = (),
-        method: str = AUTO,
+        method: str = BLEND,
         **settings: Any,
     ) -> "TableModel":
         """Train a model on a frame.
@@ -138,7 +138,7 @@ class TableModel:
         category : list of str, optional
             Columns that hold categories even if they look like numbers.
         method : str, optional
-            A method of :class:`FewLabelClassifier`.
+            A method of :class:`FewLabelClassifier`. With "auto" all methods are cross-validated first.
         **settings
             Parameters of :class:`LadderClassifier`, the Ladder Network among the methods.
 
