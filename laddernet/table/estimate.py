@@ -145,7 +145,7 @@ def interval(wrong: float, rows: float) -> tuple[float, float]:
     Repeats judge the same rows again, so they do not count as more rows.
 
     >>> [tuple(round(limit, 1) for limit in interval(wrong, 24)) for wrong in (0, 2.5, 24)]
-    [(0.0, 11.7), (2.6, 26.6), (88.3, 100.0)]
+    [(0.0, 11.7), (2.4, 26.6), (88.3, 100.0)]
     """
     tail = (1 - LEVEL) / 2
     low = float(beta.ppf(tail, wrong, rows - wrong + 1)) if wrong > 0 else 0.0
