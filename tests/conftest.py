@@ -77,7 +77,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"]:
 
     folder = tmp_path_factory.mktemp("clinic")
     clinic().to_csv(folder / "clinic.csv", index=False)
-    done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, cwd=folder)
+    done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, "--estimate", cwd=folder)
     assert (done.code, done.err) == (0, "")
     return folder, done
 

@@ -82,8 +82,9 @@ class FewLabelClassifier(SemiSupervisedClassifier):
 
     def _fit(self, X: Any, y: Any) -> Self:
         # Prediction does without these, and without most of scikit-learn.
-        from laddernet.classifier.held_out import cross_validate, held_out_rows
+        from laddernet.classifier.held_out import cross_validate
         from laddernet.classifier.methods import fit_members
+        from laddernet.classifier.splits import held_out_rows
 
         method = checks.choice("method", self.method, CHOICES)
         folds, repeats = checks.integer("n_splits", self.n_splits, least=2), checks.integer("n_repeats", self.n_repeats)

@@ -138,25 +138,25 @@ class LabelledOnly(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         names: np.ndarray = self.estimator_.feature_names_in_
         return names
 
-    @available_if(_has("predict"))
+    @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
         """Return the estimator's classes of the rows of X."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
-    @available_if(_has("predict_proba"))
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Return the estimator's probabilities of the classes."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
-    @available_if(_has("predict_log_proba"))
+    @available_if(_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
         """Return the estimator's logarithms of the probabilities."""
         check_is_fitted(self)
         return self.estimator_.predict_log_proba(X)
 
-    @available_if(_has("decision_function"))
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Return the estimator's decision function."""
         check_is_fitted(self)

@@ -38,7 +38,7 @@ class Trees:
             (tree.feature, tree.threshold, tree.children_left, tree.children_right, _shares(tree.value[:, 0]))
             for tree in trees
         ]
-        return cls(*_joined(values))
+        return cls(**_joined(values))
 
     @classmethod
     def of_boosting(cls, trees: Iterable[Any], baseline: np.ndarray) -> Self:
@@ -48,7 +48,7 @@ class Trees:
             leaf = nodes["is_leaf"].astype(bool)
             left, right = (np.where(leaf, _LEAF, nodes[side].astype(np.int64)) for side in ("left", "right"))
             values.append((nodes["feature_idx"], nodes["num_threshold"], left, right, nodes["value"][:, None]))
-        return cls(*_joined(values), baseline=np.ravel(baseline))
+        return cls(**_joined(values), baseline=np.ravel(baseline))
 
     def probabilities(self, x: np.ndarray) -> np.ndarray:
         """Compute the probabilities of the classes for rows of scaled columns, in float32 as the thresholds."""
@@ -60,7 +60,7 @@ class Trees:
             total = np.zeros((len(x), self.value.shape[1]))
             for tree in leaves.T:  # one tree at a time, for the memory of many classes
                 total += self.value[tree]
-            return total / leaves.shape[1]
+            return np.asarray(total / leaves.shape[1])
         raw = np.tile(self.baseline, (len(x), 1))
         for number, tree in enumerate(leaves.T):
             raw[:, number % raw.shape[1]] += self.value[tree, 0]
@@ -105,7 +105,7 @@ class Trees:
         return made
 
 
-def _joined(trees: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+def _joined(trees: Sequence[tuple[np.ndarray, ...]]) -> dict[str, np.ndarray]:
     """Put the nodes of trees into one table, and number the children anew."""
     starts = np.cumsum([0, *(len(tree[0]) for tree in trees[:-1])])
     feature, threshold, left, right, value = (list(column) for column in zip(*trees, strict=True))
@@ -118,9 +118,10 @@ def _joined(trees: Sequence[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
         single = below.astype(np.float32)
     # The largest float32 that is not above the threshold separates values of float32 as the threshold does.
     single = np.where(single > below, np.nextafter(single, np.float32(-np.inf)), single)
-    integers = (np.concatenate(part).astype(np.int32) for part in (feature, left, right))
-    feature_of, left_of, right_of = integers
-    return [starts.astype(np.int32), np.maximum(feature_of, 0), single, left_of, right_of, np.concatenate(value)]
+    integers = {"roots": [starts], "feature": feature, "left": left, "right": right}
+    found = {name: np.concatenate(parts).astype(np.int32) for name, parts in integers.items()}
+    found["feature"] = np.maximum(found["feature"], 0)  # scikit-learn has -2 in a leaf
+    return found | {"threshold": single, "value": np.concatenate(value)}
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:

@@ -54,17 +54,14 @@ class Estimate:
         """Read the estimate in a file; that of an older version has the mean error of the folds and no counts."""
         labelled = sum(labels.values())
         counts = {"judged": labelled, "wrong": round(kept.get("error", 0.0) / 100 * labelled)}
-        made = cls(**counts | {name: value for name, value in kept.items() if name != "error"})
+        bins = tuple(Bin(**held) for held in kept.get("bins", ()))
+        made = cls(**counts | {name: value for name, value in kept.items() if name != "error"} | {"bins": bins})
         numbers = [made.wrong, made.judged, *(made.methods or {}).values()]
         if not all(is_finite(number) and 0 <= number <= made.judged for number in numbers):
             raise ValueError("the counts of its estimate are not from 0 to the number of rows")
         if not all(0 <= code < len(labels) for held in made.confusion for code in held[:2]):
             raise ValueError("its estimate has other classes")
-        return replace(
-            made,
-            confusion=tuple((int(a), int(b), float(rows)) for a, b, rows in made.confusion),
-            bins=tuple(Bin(**held) for held in made.bins),
-        )
+        return replace(made, confusion=tuple((int(a), int(b), float(rows)) for a, b, rows in made.confusion))
 
     @property
     def error(self) -> float:
