@@ -125,14 +125,11 @@ def save_pictures(
     from laddernet.classifier.curve import save_picture
     from laddernet.report.estimate import plot_calibration, plot_confusion
 
-    drawn = [(confusion, lambda held: plot_confusion(held, classes)), (calibration, plot_calibration)]
-    for path, draw in drawn:
-        if path is None:
-            continue
+    for path in filter(None, (confusion, calibration)):
         try:
             if estimate is None:
                 raise InputError("the model has no estimate; fit it with --estimate.")
-            figure = draw(estimate)
+            figure = plot_confusion(estimate, classes) if path is confusion else plot_calibration(estimate)
         except InputError as error:  # the model itself is as good without it
             say(f"{path} was not written: {error}")
             continue

@@ -143,8 +143,8 @@ def fit(
         tell(f"saved to {picture}")
     if as_json:
         about = {"notices": rows.notices, "no_estimate": reason or None, "seconds": seconds, "method": used}
-        about |= {"estimate": trained.estimate and trained.estimate.about(rows.classes), "pictures": [*map(str, drawn)]}
-        print_json({"model": str(path), **_about(rows), **about})
+        judged = trained.estimate and trained.estimate.about(rows.classes)
+        print_json({"model": str(path), **_about(rows), **about, "estimate": judged, "pictures": [*map(str, drawn)]})
 
 
 def curve(

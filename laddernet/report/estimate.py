@@ -29,9 +29,8 @@ def plot_confusion(estimate: Estimate, classes: Sequence[str]) -> "Figure":
     ax = Figure(figsize=(size, size), layout="constrained").subplots()
     ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
     names = [visible(name)[:_LONGEST] for name in classes]
-    for ticks, way in ((ax.set_xticks, {"rotation": 90}), (ax.set_yticks, {})):
-        for label in ticks(range(len(names)), names, **way):
-            label.label1.set_parse_math(False)  # a dollar sign in a name must not start a formula
+    for tick in (*ax.set_xticks(range(len(names)), names, rotation=90), *ax.set_yticks(range(len(names)), names)):
+        tick.label1.set_parse_math(False)  # a dollar sign in a name must not start a formula
     if len(classes) <= _NUMBERED:
         for truth, predicted in np.argwhere(rows > 0):
             color = "white" if share[truth, predicted] > 0.5 else "black"
