@@ -17,7 +17,6 @@ from laddernet.checks import flag, is_finite
 from laddernet.classifier.base import SemiSupervisedClassifier
 from laddernet.classifier.labels import is_missing
 from laddernet.errors import InputError
-from laddernet.inference import modelfile
 from laddernet.inference.network import Scaling, encoder_arrays, folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
     >>> bool(classifier.score(X, truth) > 0.95)
     True
     """
+
+    _kind = "classifier"
 
     def __init__(
         self,
@@ -209,31 +210,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float32"]  # the output is always float32
         return tags
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier to one safetensors file.
-
-        Parameters
-        ----------
-        path : the file, which is written completely or not at all.
-        """
-        modelfile.write(path, "classifier", *self.state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the classifier in a file of `save`; no code from the file is run.
-
-        Parameters
-        ----------
-        path : the file.
-
-        Raises
-        ------
-        InputError
-            If the file is damaged, of another kind, or of a newer version.
-        """
-        with modelfile.understood(path):
-            return cls.from_state(*modelfile.read(path, "classifier"))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the fitted state: arrays, and a description that JSON can hold."""

@@ -1,6 +1,5 @@
 """FewLabelClassifier: the Ladder Network, other methods for few labels, and the choice among them."""
 
-import os
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -20,7 +19,6 @@ from laddernet.classifier.estimator import (
 )
 from laddernet.classifier.members import BLEND, FOLDS, LADDER, MEMBERS, METHODS, REPEATS, Members, members_of
 from laddernet.errors import InputError
-from laddernet.inference import modelfile
 from laddernet.inference.linear import Linear
 from laddernet.inference.trees import Trees
 
@@ -62,6 +60,8 @@ class FewLabelClassifier(SemiSupervisedClassifier):
     >>> bool(classifier.score(X, truth) > 0.9)
     True
     """
+
+    _kind = "few-labels"
 
     def __init__(
         self,
@@ -140,31 +140,6 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier to one safetensors file.
-
-        Parameters
-        ----------
-        path : the file, which is written completely or not at all.
-        """
-        modelfile.write(path, "few-labels", *self.state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the classifier in a file of `save`; no code from the file is run.
-
-        Parameters
-        ----------
-        path : the file.
-
-        Raises
-        ------
-        InputError
-            If the file is damaged, of another kind, or of a newer version.
-        """
-        with modelfile.understood(path):
-            return cls.from_state(*modelfile.read(path, "few-labels"))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the fitted state: arrays, and a description that JSON can hold."""
