@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from laddernet.classifier.labels import UNLABELLED
 from laddernet.classifier.members import LADDER, Members
 from laddernet.classifier.scaling import find_scaling
 from laddernet.inference.linear import Linear
-from laddernet.inference.network import Rows
+from laddernet.inference.network import Rows, Scaling, dense
 from laddernet.inference.trees import Trees
 
 _POOL = 20_000  # unlabelled rows, at most, that self-training labels
 _TREES = 100
+_SEEN = 2000  # rows, at most, that the variance of pixels is measured on
 
 
 def fit_members(
@@ -37,7 +39,7 @@ def fit_members(
     ``ladder`` has the parameters of the Ladder Network; ``on_fit`` is called with the name of each before its fit.
     """
     labelled = np.flatnonzero(codes != UNLABELLED)
-    fitted = Members(find_scaling(x)[1], {})
+    fitted = Members(_scaling(x), {})
     for name in names:
         on_fit(name)
         if name == LADDER:
@@ -54,6 +56,16 @@ def fit_members(
             warnings.simplefilter("ignore")  # that an optimiser stopped early, or that no row is unlabelled
             fitted.models[name] = _FITS[name](fitted.scaled(x[rows]), codes[rows], seed)
     return fitted
+
+
+def _scaling(x: Rows) -> Scaling:
+    """Fit the ladder's scaling; columns of one range get the mean variance 1, which linear models are made for."""
+    how, scaling = find_scaling(x)
+    if how != "range":
+        return scaling
+    variance = scaling(dense(x[np.linspace(0, x.shape[0] - 1, min(x.shape[0], _SEEN)).astype(int)])).var(axis=0)
+    deviation = np.sqrt(variance[scaling.factor > 0].mean()) or 1
+    return replace(scaling, factor=(scaling.factor / deviation).astype(np.float32))
 
 
 # --- One method each ----------------------------------------------------------------------------------------------

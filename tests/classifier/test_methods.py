@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from iris import SETTINGS, X, few
+from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import SelfTrainingClassifier
@@ -36,6 +37,16 @@ def test_self_training_sees_the_unlabelled_rows(monkeypatch: pytest.MonkeyPatch)
     found = fit_members(["self-training"], X, Y, ladder=None, seed=3).probabilities(X)["self-training"]
     alone = LogisticRegression(max_iter=1000).fit(SCALED[KNOWN], Y[KNOWN]).predict_proba(SCALED)
     np.testing.assert_allclose(found, alone, atol=1e-3)
+
+
+def test_pixels_have_the_mean_variance_one_and_learn_from_few_labels() -> None:
+    pixels, truth = load_digits(return_X_y=True)
+    y = np.where(np.arange(len(truth)) < 60, truth, -1)
+    members = fit_members(["logistic", "self-training"], pixels, y, ladder=None, seed=0)
+    varies = pixels.std(axis=0) > 0
+    assert abs(members.scaled(pixels)[:, varies].var(axis=0).mean() - 1) < 0.01
+    for p in members.probabilities(pixels[60:]).values():
+        assert np.mean(p.argmax(axis=1) == truth[60:]) > 0.75
 
 
 def test_the_ladder_is_the_one_that_was_given() -> None:
