@@ -94,7 +94,7 @@ def iris_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X, y = load_iris(return_X_y=True)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(label=np.array(["x", "y", "z"])[y], e=list("uvw") * 50)
     path = tmp_path_factory.mktemp("model") / "m.safetensors"
-    TableModel.fit(frame, "label", hidden=(4,), max_steps=2, n_networks=1, linear_share=0.0).save(path)
+    TableModel.fit(frame, "label", method="ladder", hidden=(4,), max_steps=2, n_networks=1, linear_share=0.0).save(path)
     return path
 
 

@@ -1,5 +1,7 @@
-"""What the classifiers have in common: a fit that fails changes nothing, and rows without a label do not count."""
+"""What the classifiers have in common: a fit that fails changes nothing, unlabelled rows do not count, and files."""
 
+import os
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,12 +11,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 
 from laddernet.classifier.labels import encode_labels, known_labels
 from laddernet.errors import InputError
+from laddernet.inference import modelfile
 from laddernet.inference.network import Rows
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier whose y may lack labels; subclasses have the parameter ``unlabeled`` and a method ``_fit``."""
+    """A classifier whose y may lack labels; subclasses have the parameter ``unlabeled``, ``_fit`` and their state."""
 
+    _kind: str  # of its files
     unlabeled: Any
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -71,6 +75,50 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("No row of y has a label; give some to judge by.")
         weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
         return float(accuracy_score(truth, self.predict(X)[rows], sample_weight=weights))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to one safetensors file.
+
+        Parameters
+        ----------
+        path : the file, which is written completely or not at all.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
+        modelfile.write(path, self._kind, *self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a classifier from a file of :meth:`save`; no code in the file is run.
+
+        Parameters
+        ----------
+        path : the file.
+
+        Returns
+        -------
+        LadderClassifier or FewLabelClassifier
+            The fitted classifier, which predicts as before.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged, of another kind, or of a newer version.
+        """
+        with modelfile.understood(path):
+            return cls.from_state(*modelfile.read(path, cls._kind))
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the fitted state: arrays, and a description that JSON can hold."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
+        """Make a classifier from its :meth:`state`."""
+        raise NotImplementedError
 
     def _read(self, X: Any, y: Any) -> tuple[Rows, np.ndarray]:
         """Check the rows and labels of a fit; set ``classes_``, and return the rows and their codes."""

@@ -23,7 +23,6 @@ from laddernet.classifier.stored import (
     restored_scaling,
 )
 from laddernet.errors import InputError
-from laddernet.inference import modelfile
 from laddernet.inference.network import folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
     >>> bool(classifier.score(X, truth) > 0.95)
     True
     """
+
+    _kind = "classifier"
 
     def __init__(
         self,
@@ -271,41 +272,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float32"]  # the output is always float32
         return tags
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier to one safetensors file.
-
-        Parameters
-        ----------
-        path : the file, which is written completely or not at all.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be written.
-        """
-        modelfile.write(path, "classifier", *self.state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a classifier from a file of :meth:`save`; no code in the file is run.
-
-        Parameters
-        ----------
-        path : the file.
-
-        Returns
-        -------
-        LadderClassifier
-            The fitted classifier, which predicts as before.
-
-        Raises
-        ------
-        InputError
-            If the file is damaged, of another kind, or of a newer version.
-        """
-        with modelfile.understood(path):
-            return cls.from_state(*modelfile.read(path, "classifier"))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the fitted state.

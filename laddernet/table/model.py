@@ -13,6 +13,8 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 
 from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.few_labels import FewLabelClassifier
+from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
 from laddernet.table.cells import texts
@@ -21,6 +23,7 @@ from laddernet.table.columns import IDENTIFIER, Column, read_columns
 from laddernet.table.estimate import Estimate
 from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
+from laddernet.table.stored import Classifier, restored_classifier
 from laddernet.table.suggest import suggest_rows
 from laddernet.table.table import Table, listed, unique_names
 from laddernet.table.transformer import restore, state, transformed
@@ -49,8 +52,8 @@ class TableModel:
         The number of columns of the array ``X``; 0 if the table had named columns.
     transformer : sklearn.compose.ColumnTransformer
         Makes the classifier's inputs of the columns.
-    classifier : LadderClassifier
-        The fitted classifier. Its classes are indices into ``classes``.
+    classifier : LadderClassifier or FewLabelClassifier
+        The fitted classifier: the Ladder Network alone, or another method. Its classes are indices into ``classes``.
     classes : tuple of str
         The classes: numbers by size, then words by the alphabet.
     labels : dict of str to int
@@ -80,7 +83,7 @@ class TableModel:
     dropped: dict[str, str]
     positional: int
     transformer: ColumnTransformer
-    classifier: LadderClassifier
+    classifier: Classifier
     classes: tuple[str, ...]
     labels: dict[str, int]
     rows: int
@@ -89,15 +92,17 @@ class TableModel:
     unlabeled: str | None = None
 
     @classmethod
-    def of(cls, rows: Rows, classifier: LadderClassifier) -> "TableModel":
+    def of(cls, rows: Rows, classifier: FewLabelClassifier) -> "TableModel":
         """Make the model of a classifier that was fitted to these rows."""
+        # By itself, the Ladder Network has more methods, such as export to ONNX.
+        alone = classifier.network if classifier.method_ == LADDER else None
         return cls(
             rows.target,
             rows.columns,
             rows.dropped,
             rows.positional,
             rows.transformer,
-            classifier,
+            alone or classifier,
             rows.classes,
             rows.labels,
             len(rows.codes),
@@ -115,6 +120,7 @@ class TableModel:
         use: Sequence[str] = (),
         category: Sequence[str] = (),
         labels: LabelFiles = (),
+        method: str = BLEND,
         **settings: Any,
     ) -> "TableModel":
         """Train a model on a frame.
@@ -137,8 +143,10 @@ class TableModel:
             Columns that hold categories even if they look like numbers.
         labels : data frame or path, or a list of these, optional
             Rows with labels, as :meth:`suggest` returns them, found by identifier or row number; the last label counts.
+        method : str, optional
+            A method of :class:`FewLabelClassifier`. With "auto" all methods are cross-validated first.
         **settings
-            Parameters of :class:`LadderClassifier`.
+            Parameters of :class:`LadderClassifier`, the Ladder Network among the methods.
 
         Returns
         -------
@@ -153,7 +161,8 @@ class TableModel:
             If a setting is not a parameter of :class:`LadderClassifier`.
         """
         require_frame(frame)
-        classifier = LadderClassifier(**settings)
+        ladder = LadderClassifier(**settings)
+        classifier = FewLabelClassifier(method, ladder=ladder, random_state=ladder.random_state)
         if target is None:
             raise InputError("target must be the name of the column of the classes, got None.")
         rows = read_rows(
@@ -275,6 +284,21 @@ class TableModel:
         return suggest_rows(self, frame, unlabeled=unlabeled, count=count, labels=open_all(labels))
 
     @property
+    def method(self) -> str:
+        """The method of :class:`FewLabelClassifier` that predicts."""
+        return self.classifier.method_ if isinstance(self.classifier, FewLabelClassifier) else LADDER
+
+    @property
+    def network(self) -> LadderClassifier | None:
+        """The Ladder Network, if the method has one."""
+        return self.classifier if isinstance(self.classifier, LadderClassifier) else self.classifier.network
+
+    def embed(self, x: np.ndarray) -> np.ndarray:
+        """Return where rows lie: in the ladder's last hidden layer, or in the scaled columns if there is no ladder."""
+        held = self.classifier
+        return np.asarray(held.transform(x) if isinstance(held, LadderClassifier) else held.embed(x))
+
+    @property
     def identifiers(self) -> list[str]:
         """The columns that `fit` recognised as identifiers."""
         return [name for name, reason in self.dropped.items() if reason == IDENTIFIER]
@@ -366,11 +390,11 @@ class TableModel:
             dropped=about["dropped"],
             positional=about["positional"],
             transformer=restore(columns, arrays, about["learned"]),
-            classifier=LadderClassifier.from_state(fitted, about["classifier"]),
+            classifier=restored_classifier(fitted, about["classifier"]),
             classes=tuple(about["classes"]),
             labels=about["labels"],
             rows=about["rows"],
-            estimate=about["estimate"] and Estimate.of(about["estimate"], sum(about["labels"].values())),
+            estimate=about["estimate"] and Estimate.of(about["estimate"], about["labels"]),
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # absent in older files
         )

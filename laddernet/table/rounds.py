@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from laddernet.errors import InputError
-from laddernet.table.cells import COMMA, GROUPS, POINT, exact_number, text_of, texts
+from laddernet.table.cells import COMMA, GROUPS, POINT, exact, numbers_of, text_of, texts
 from laddernet.table.labels import labels_of, natural, plain, unmarked
 from laddernet.table.read import open_table
 from laddernet.table.table import Table, listed, nearest
@@ -316,8 +316,9 @@ def alike(given: str, known: str, *, date: bool = False) -> bool:
     if given.casefold() == known.casefold():
         return True
     for form in (POINT, GROUPS, COMMA):
-        pair = exact_number(given, form), exact_number(known, form)
-        if not any(map(math.isnan, pair)) and math.isclose(*pair, rel_tol=_DIGITS):
+        read = numbers_of([given, known], form).tolist()
+        a, b = (exact(text, value) for text, value in zip((given, known), read, strict=True))
+        if not (math.isnan(a) or math.isnan(b)) and math.isclose(a, b, rel_tol=_DIGITS):
             return True
     return date and _date_numbers(given) == _date_numbers(known) != []
 

@@ -120,11 +120,15 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
     assert (about["network"]["networks"], about["network"]["linear_share"]) == (2, 0.25)
     assert about["network"]["parameters"] == 2 * (2 * weights + 2 * (8 + 2) + 9 * (11 + 8 + 2)) + linear
     assert about["network"]["settings"]["steps"] == 64
-    assert about["estimate"]["sentences"] == printed.out.splitlines()[-2:]
+    estimate = printed.out[printed.out.index("Expected error") :]
+    assert about["estimate"]["sentences"] == estimate.splitlines()[:3]
+    assert about["method"] == about["estimate"]["method"] == "blend"
+    assert about["members"] == ["ladder", "self-training", "extra-trees"]
     shown = laddernet("inspect", "clinic.safetensors", cwd=folder).out
+    assert shown.endswith(estimate)
     words = " ".join(shown.split())
     for what in (
-        "vanilla",
+        "a blend of the Ladder Network, self-training logistic regression and extra-trees, saved by",
         "2 of 11-8-2 and one of 11-2, ",
         "hospital not used one value only",
         "class (result)",

@@ -1,0 +1,15 @@
+"""The classifier in a model's file."""
+
+from typing import Any
+
+from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.few_labels import FewLabelClassifier
+from laddernet.inference import modelfile
+
+Classifier = LadderClassifier | FewLabelClassifier
+
+
+def restored_classifier(arrays: modelfile.Arrays, about: dict[str, Any]) -> Classifier:
+    """Make the classifier of a file; one that is not a Ladder Network alone names its method."""
+    kind = FewLabelClassifier if "method" in about else LadderClassifier
+    return kind.from_state(arrays, about)
