@@ -31,7 +31,7 @@ def texts(cells: pd.Series) -> np.ndarray:
     (['1', '2.5', ''], ['a', '', 'True'])
     """
     found, places = distinct(cells)
-    return objects(found)[places]
+    return np.take(objects(found), places)
 
 
 def counted(cells: pd.Series) -> dict[str, int]:
@@ -126,7 +126,7 @@ def numbers(cells: pd.Series, form: str = POINT) -> np.ndarray:
     if cells.dtype.kind in "iufb":
         return np.asarray(cells.to_numpy(np.float64, na_value=np.nan))
     found, places = distinct(cells)
-    return numbers_of(found, form)[places]
+    return np.take(numbers_of(found, form), places)
 
 
 def numbers_of(found: Sequence[str], form: str = POINT) -> np.ndarray:
@@ -178,7 +178,7 @@ def truths(cells: pd.Series) -> np.ndarray:
     """
     known = TRUTH | _BITS
     found, places = distinct(cells)
-    return np.array([known.get(text.lower(), math.nan) for text in found], np.float64)[places]
+    return np.take(np.array([known.get(text.lower(), math.nan) for text in found], np.float64), places)
 
 
 def moments(cells: pd.Series, form: str) -> np.ndarray:
@@ -190,7 +190,7 @@ def moments(cells: pd.Series, form: str) -> np.ndarray:
     if cells.dtype.kind == "M":
         return _seconds(cells, form)
     found, places = distinct(cells)
-    return moments_of(found, form)[places]
+    return np.take(moments_of(found, form), places)
 
 
 def moments_of(found: Sequence[str], form: str) -> np.ndarray:
