@@ -200,7 +200,7 @@ BAD: dict[str, tuple[str, str]] = {
 def test_bad_input_is_one_sentence_before_any_training(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(LadderClassifier, "fit")
+    monkeypatch.setattr(LadderClassifier, "fit", None)
     options, sentence = BAD[what]
     clinic().assign(single=["a", "a", "b"] + [None] * 237).to_csv(tmp_path / "t.svg", index=False)
     done = laddernet("curve", "t.svg", "--target", "result", *options.split(), cwd=tmp_path)
@@ -213,7 +213,7 @@ def test_bad_input_is_one_sentence_before_any_training(
 def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(LadderClassifier, "fit")
+    monkeypatch.setattr(LadderClassifier, "fit", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     clinic().to_csv(tmp_path / "t.csv", index=False)
     done = laddernet("curve", "t.csv", "--target", "result", "--out", "c.svg", cwd=tmp_path)
