@@ -1,9 +1,9 @@
-"""Speed and memory of laddernet, beside the machine's limit and beside others: run by `make bench`.
+"""Measure speed and memory of laddernet, beside the machine's limit and other libraries; `make bench` runs it.
 
-Every figure comes from blocks of work that persistent worker processes do in turn, one at a time. Subjects that are
-compared take turns with a reference, and a ratio is that of a block to the reference's blocks just before and after
-it, so that what else the machine does falls on both. A figure is a median, with the least and the greatest of its
-rounds. What a section's docstring says is printed below its table and kept in the JSON file.
+Each figure comes from blocks of work that persistent worker processes run one at a time. Each subject alternates with a
+reference. A ratio divides the time of a block by the mean of the reference's blocks just before and after it, so that
+other load on the machine affects both. A figure is the median over rounds, with the minimum and the maximum. The
+docstring of a section is printed below its table and kept in the JSON file.
 """
 
 import argparse
@@ -34,15 +34,15 @@ from rich.table import Table
 
 ROOT = Path(__file__).parent.parent
 PRINCIPAL = ("vanilla", "gaussian", "amlp-2-2-2")
-BATCH = 100  # labelled rows of a step, and as many unlabelled
+BATCH = 100  # labelled rows of a step, and also unlabelled rows
 
-Cells = dict[str, list[float]]  # what was measured, by round
+Cells = dict[str, list[float]]  # the measured values of each column, by round
 Rows = dict[str, Cells]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that a worker does in blocks."""
+    """A piece of work that a worker repeats in blocks."""
 
     name: str
     cores: tuple[int, ...]
@@ -59,10 +59,10 @@ class Subject:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a subject took, by round."""
+    """The times of a subject, by round."""
 
     seconds: list[float] = field(default_factory=list)  # for each unit
-    ratio: list[float] = field(default_factory=list)  # to the reference next to it
+    ratio: list[float] = field(default_factory=list)  # to the reference's blocks next to it
 
     @property
     def ms(self) -> list[float]:
@@ -70,7 +70,7 @@ class Timing:
 
 
 class Bench(ExitStack):
-    """The workers, and how much they are asked to do."""
+    """The workers, and the amount of work."""
 
     def __init__(self, sizes: tuple[int, ...], quick: bool) -> None:
         super().__init__()
@@ -89,13 +89,13 @@ class Bench(ExitStack):
     # --- Subjects
 
     def step(self, model: str, cores: tuple[int, ...], *, name: str = "", native: str = "1", **changes: Any) -> Subject:
-        """Training steps of a model; ``changes`` are to the paper's network, the batch, the precision and so on."""
+        """Return the training steps of a model; ``changes`` override network, batch, precision and so on."""
         settings = {"model": model, "sizes": self.sizes, "batch": BATCH, "steps": self.steps, **changes}
         units = settings["steps"] * settings.get("seeds", 1)
         return Subject(name or f"{model}, {_cores(cores)}", cores, "ours:epochs", settings, units, native=native)
 
     def other(self, name: str, cores: tuple[int, ...], function: str, library: str = "jax") -> Subject:
-        """Something else that has the size of the paper's step."""
+        """Return another subject with the sizes of the paper's step."""
         settings = {"sizes": self.sizes, "batch": BATCH, "steps": self.steps}
         return Subject(f"{name}, {_cores(cores)}", cores, function, settings, self.steps, library)
 
@@ -111,7 +111,7 @@ class Bench(ExitStack):
         return self._workers[process]
 
     def build(self, subjects: Iterable[Subject]) -> None:
-        """Have subjects made and compiled, all workers at the same time."""
+        """Make and compile subjects, in all workers at the same time."""
         new = [s for s in dict.fromkeys(subjects) if s not in self._built]
         self._built.update(new)
         under_way = []
@@ -124,13 +124,13 @@ class Bench(ExitStack):
             future.result()
 
     def seconds(self, *subjects: Subject) -> list[float]:
-        """Have a block of each subject done at the same moment: seconds for each unit."""
-        time.sleep(0.05)  # thread pools of the block before go to sleep
+        """Run a block of each subject at the same time; return the seconds for each unit."""
+        time.sleep(0.05)  # until the thread pools of the previous block sleep
         under_way = [self.worker(*s.process).submit(worker.seconds, s.name) for s in subjects]
         return [future.result() / s.units for future, s in zip(under_way, subjects, strict=True)]
 
     def interleave(self, reference: Subject, subjects: Sequence[Subject], rounds: int) -> dict[str, Timing]:
-        """The reference and each subject in turn, the order moved on by one from round to round."""
+        """Alternate the reference and the subjects; each round begins with another subject."""
         self.build([reference, *subjects])
         timings = {s.name: Timing() for s in (reference, *subjects)}
         for r in range(rounds):
@@ -149,15 +149,15 @@ def _cores(cores: tuple[int, ...]) -> str:
     return "1 core" if len(cores) == 1 else f"{len(cores)} cores"
 
 
-# --- The sections: each docstring is a title, and how the figures below it were obtained ----------------------
+# --- The sections: each docstring has the title and the method of a table -------------------------------------
 
 
 def steps(bench: Bench) -> Rows:
     """Our training step, and the machine's limit for its matrix products
 
-    A step is one of an epoch compiled as in training: 100 labelled and 100 unlabelled rows, noise, cost, gradient,
-    Adam. The limit is an XLA program that does the same matrix products and nothing else, measured between our
-    blocks; the share of it is limit / ours. GFLOP/s counts the products alone.
+    A step is one of an epoch, compiled as in training: 100 labelled and 100 unlabelled rows, noise, cost, gradient,
+    Adam. The limit is an XLA program with the same matrix products only, measured between our blocks. The share of the
+    limit is its time over ours. GFLOP/s counts the products only.
     """
     groups = []
     for cores in (bench.both,) if bench.quick else (bench.both, bench.first):
@@ -177,15 +177,15 @@ def steps(bench: Bench) -> Rows:
 def precision(bench: Bench) -> Rows:
     """The step with matrix products in bfloat16, beside float32
 
-    Blocks between blocks of the same model's step in float32. The last two rows are two runs, one core each, started at
-    the same moment; a round has a block of both in each precision.
+    Blocks in bfloat16 alternate with blocks of the same model in float32. The last two rows are two runs, one core
+    each, started at the same time; a round has a block of both in each precision.
     """
     rows: Rows = {}
     for cores in (bench.both,) if bench.quick else (bench.both, bench.first):
         for model in bench.principal if cores == bench.both else bench.principal[:1]:
             float32 = bench.step(model, cores)
             bfloat16 = bench.step(model, cores, name=f"{float32.name}, bfloat16", precision="bfloat16")
-            timings = bench.interleave(float32, [bfloat16], bench.rounds(9))
+            timings = bench.interleave(float32, [bfloat16], bench.rounds(7))
             rows[float32.name] = {"ms a step": timings[float32.name].ms}
             gain = [1 / ratio for ratio in timings[bfloat16.name].ratio]
             rows[bfloat16.name] = {"ms a step": timings[bfloat16.name].ms, "float32's time over it": gain}
@@ -200,7 +200,7 @@ def precision(bench: Bench) -> Rows:
     }
     bench.build(run for runs in pairs.values() for run in runs)
     rates: Cells = {p: [] for p in pairs}
-    for _ in range(bench.rounds(9)):
+    for _ in range(bench.rounds(7)):
         for p, runs in pairs.items():
             rates[p].append(sum(1 / s for s in bench.seconds(*runs)))
     gain = [b / f for b, f in zip(rates["bfloat16"], rates["float32"], strict=True)]
@@ -210,9 +210,9 @@ def precision(bench: Bench) -> Rows:
 
 
 def kernels(bench: Bench) -> Rows:
-    """What each native kernel gives: the step with only that one off
+    """The gain by each native kernel: the step with only that kernel off
 
-    Blocks between blocks of the same step with all native kernels; the figure is the time over theirs.
+    Blocks alternate with blocks of the same step with all native kernels; the figure is the time over theirs.
     """
     names: tuple[str, ...] = bench.worker("jax", bench.both).submit(worker.call, "ours:kernels").result()
     rows: Rows = {}
@@ -232,18 +232,18 @@ def kernels(bench: Bench) -> Rows:
 
 
 def rivals(bench: Bench) -> Rows:
-    """Others' steps for the same network and batch
+    """Steps of other libraries for the same network and batch
 
-    Blocks between blocks of our vanilla step, with products in float32 and in bfloat16. LAMDA-SSL: its own network
-    (with the Gaussian combinator), passes, cost and Adam; it detaches the clean path, whose gradient it thus leaves
-    out, and its data loader is not counted. PyTorch: benchmarks/torch_ladder.py, eager, the same computation as ours,
-    cost and gradients checked against ours before. The products by PyTorch are torch.mm into memory kept for them.
+    Blocks alternate with blocks of our vanilla step, with products in float32 and in bfloat16. LAMDA-SSL: its own
+    network (with the Gaussian combinator), passes, cost and Adam; it detaches the clean path, so it leaves out that
+    gradient. Its data loader is not counted. PyTorch: benchmarks/torch_ladder.py, eager, the same computation as ours;
+    cost and gradients are compared with ours first. The products by PyTorch are torch.mm into preallocated memory.
     """
     ours = bench.worker("jax", bench.both).submit(worker.call, "ours:reference", sizes=(12, 8, 6, 4), batch=BATCH)
     case = ours.result()
     difference = bench.worker("torch", bench.both).submit(worker.call, "torch_ladder:check", case=case).result()
     if not difference < 1e-9:
-        raise SystemExit(f"benchmarks/torch_ladder.py differs from laddernet by {difference:.1e}: it is no comparison.")
+        raise SystemExit(f"benchmarks/torch_ladder.py differs from laddernet by {difference:.1e}; both must agree.")
     subjects = [
         bench.other("LAMDA-SSL", bench.both, "lamda:steps", "torch"),
         bench.other("PyTorch", bench.both, "torch_ladder:steps", "torch"),
@@ -268,12 +268,13 @@ def rivals(bench: Bench) -> Rows:
 def models(bench: Bench) -> Rows:
     """The twenty models, both cores
 
-    Blocks between blocks of vanilla; the last column is the time over that of the fastest ladder model, both taken
-    relative to vanilla's blocks next to them. Baselines are no ladders: they have neither decoder nor clean path.
+    Blocks alternate with blocks of vanilla. The last column is the time over that of the fastest ladder model, both
+    relative to the blocks of vanilla next to them. Baselines have neither decoder nor clean path, so they do not count
+    as ladder models.
     """
     known: dict[str, bool] = bench.worker("jax", bench.both).submit(worker.call, "ours:models").result()
     others = [id for id in known if id != "vanilla"][: 1 if bench.quick else None]
-    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(7))
+    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(5))
     timings[bench.vanilla.name].ratio.append(1.0)
     by_id = {id: timings[bench.step(id, bench.both).name] for id in known if id in ("vanilla", *others)}
     fastest = min(median(timing.ratio) for id, timing in by_id.items() if known[id])
@@ -287,8 +288,8 @@ def models(bench: Bench) -> Rows:
 def side_by_side(bench: Bench) -> Rows:
     """Two runs side by side, one core each
 
-    In each round a block on the first core alone, one on the second alone, then both started at the same moment; the
-    sum of the two rates over the mean of the rates alone.
+    Each round has a block on the first core alone, one on the second alone, then both started at the same time. The
+    figure is the sum of the two rates over the mean of the rates alone.
     """
     runs = [bench.step("vanilla", cores, name=f"vanilla on core {cores[0]}") for cores in (bench.first, bench.second)]
     bench.build(runs)
@@ -304,7 +305,7 @@ def side_by_side(bench: Bench) -> Rows:
 def seeds(bench: Bench) -> Rows:
     """Several seeds in one program, both cores
 
-    The epoch under jax.vmap over weights, Adam's state and keys; blocks between blocks of the plain program.
+    The epoch under jax.vmap over weights, Adam's state and keys. Blocks alternate with blocks of the plain program.
     """
     counts = (2,) if bench.quick else (2, 4)
     subjects = [bench.step("vanilla", bench.both, name=f"{n} seeds", seeds=n) for n in counts]
@@ -313,12 +314,11 @@ def seeds(bench: Bench) -> Rows:
 
 
 def start(bench: Bench) -> Rows:
-    """What a new run waits for, both cores
+    """The start of a new run, both cores
 
-    New processes, 60,000 unlabelled rows (1,000 in a quick run), 100 of them a step: the first with an empty
-    compilation cache, the second with what the first left in it. Compile is tracing and compiling (or loading) the
-    program of an epoch; initial values are compiled, drawn and waited for. Peak memory is ru_maxrss of the process by
-    then.
+    New processes, 60,000 unlabelled rows (1,000 in a quick run), 100 rows a step. The first process has an empty
+    compilation cache, the second the cache of the first. "Compile" is tracing and compiling (or loading) the program of
+    an epoch; "initial values" includes compiling and drawing them. Peak memory is ru_maxrss of the process after that.
     """
     rows: Rows = {}
     for model in bench.principal[::2]:
@@ -351,7 +351,7 @@ def prediction(bench: Bench) -> Rows:
 
 
 def growth(bench: Bench) -> Rows:
-    """How the cost of a step grows, vanilla, both cores
+    """The growth of a step's time, vanilla, both cores
 
     One thing changes at a time: the hidden layers' width, their number (each half as wide as the first of the paper's),
     the rows of each group in a step, the unlabelled rows of the data set (an epoch is one pass over them). Blocks
@@ -364,9 +364,9 @@ def growth(bench: Bench) -> Rows:
         "width": {
             f"width × {f}": {"sizes": (inputs, *(max(1, int(n * f)) for n in hidden), classes)} for f in (0.5, 2)
         },
-        "depth": {f"hidden layers: {n}": {"sizes": (inputs, *[half] * n, classes)} for n in range(1, 6)},
+        "depth": {f"hidden layers: {n}": {"sizes": (inputs, *[half] * n, classes)} for n in (1, 3, 5)},
         "batch": {f"batch {n}": {"batch": n} for n in (50, 200, 400)},
-        "rows": {f"{n:,} unlabelled rows": {"steps": n // BATCH} for n in (3_000, 12_000, 60_000)},
+        "rows": {f"{n:,} unlabelled rows": {"steps": n // BATCH} for n in (3_000, 60_000)},
     }
     if bench.quick:
         families = {f: dict(list(points.items())[: 2 if f == "depth" else 1]) for f, points in families.items()}
@@ -385,7 +385,7 @@ def growth(bench: Bench) -> Rows:
             rows[subject.name]["GFLOP/s"] = [work / s for s in timing.seconds]
         if family != "rows":
             points_of_fit = {rows[s.name]["GFLOP"][0]: reference * median(timings[s.name].ratio) for s in subjects}
-            if family != "depth":  # the paper's layers are not of the same width
+            if family != "depth":  # the paper's layers have different widths
                 points_of_fit[reference_gflop] = reference
             rows[f"fit: {family}"] = _fit(points_of_fit)
     return rows
@@ -419,10 +419,10 @@ SECTIONS: dict[str, Callable[[Bench], Rows]] = {
 
 
 def targets(done: Mapping[str, Rows]) -> list[dict[str, Any]]:
-    """The numbers that the project set itself, those of them that were measured."""
+    """Compare the measured figures with the project's targets."""
 
     def middle(section: str, rows: str, column: str) -> list[float]:
-        """The medians in a column, of rows whose name begins so."""
+        """Return the medians of a column, of the rows whose names have this beginning."""
         named = done.get(section, {}).items()
         return [median(cells[column]) for name, cells in named if name.startswith(rows) and column in cells]
 
@@ -463,11 +463,11 @@ def targets(done: Mapping[str, Rows]) -> list[dict[str, Any]]:
     ]
 
 
-# --- Showing and keeping --------------------------------------------------------------------------------------
+# --- Output ----------------------------------------------------------------------------------------------------
 
 
 def environment() -> dict[str, Any]:
-    """All that the figures depend on beside the code's own settings."""
+    """Describe the machine and the versions on which the figures depend."""
     cpuinfo = Path("/proc/cpuinfo")
     names = [line for line in cpuinfo.read_text().splitlines() if "model name" in line] if cpuinfo.exists() else []
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
@@ -529,7 +529,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=SECTIONS, help=f"of {', '.join(SECTIONS)}")
     parser.add_argument("--sizes", default=",".join(map(str, PAPER)), help="of all layers [default: %(default)s]")
     parser.add_argument(
-        "--json", type=Path, help="where to write the figures [default: results/bench.json, for all in full only]"
+        "--json", type=Path, help="the file of the figures [default: results/bench.json if all sections run in full]"
     )
     return parser.parse_args()
 
@@ -549,7 +549,7 @@ def main() -> None:
     kept: dict[str, Any] = {"environment": environment(), "sections": {}}
     console = Console(width=None if sys.stdout.isatty() else 140)
     if kept["environment"]["load average before"] > 0.5:
-        console.print("The machine is busy: figures on both cores will be too slow, and PyTorch's far more than ours.")
+        console.print("The machine is busy: figures on both cores will be too slow, those of PyTorch most of all.")
     done: dict[str, Rows] = {}
     with Bench(tuple(int(n) for n in asked.sizes.split(",")), asked.quick) as bench:
         for name in chosen:

@@ -1,8 +1,8 @@
-"""Where a step's time goes: python benchmarks/breakdown.py [MODEL] [--cores N] [--precision P] [--top N].
+"""Measure the parts of a step's time: python benchmarks/breakdown.py [MODEL] [--cores N] [--precision P] [--top N].
 
-XLA's own profiler says how long each operation of the compiled epoch ran; the scopes that laddernet names (noise,
-normalise, activation, combinator, reconstruction, optimiser) say what it was for. On one core the parts add up to the
-step. On several they run side by side, so that they add up to more.
+XLA's profiler gives the time of each operation of the compiled epoch. The named scopes of laddernet (noise, normalise,
+activation, combinator, reconstruction, optimiser) assign operations to parts. On one core the parts add up to the step.
+On several cores they overlap, so they add up to more.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def profile(model: str, precision: str) -> tuple[Counter[str], dict[str, float], dict[str, str]]:
-    """The milliseconds and the number of runs a step of each operation, and the part that each belongs to."""
+    """Return the milliseconds and the number of runs per step of each operation, and its part of the step."""
     import jax
     import ours
     from products import PAPER
@@ -67,7 +67,7 @@ def profile(model: str, precision: str) -> tuple[Counter[str], dict[str, float],
 
 
 def operations(trace: Path) -> Iterator[tuple[str, float]]:
-    """Every operation that XLA's threads ran, with its nanoseconds."""
+    """Yield each operation that XLA's threads ran, with its nanoseconds."""
     import jax
 
     for plane in jax.profiler.ProfileData.from_file(str(trace)).planes:
@@ -77,7 +77,7 @@ def operations(trace: Path) -> Iterator[tuple[str, float]]:
 
 
 def parts_of(program: str) -> dict[str, str]:
-    """What each operation of a compiled program is for. What only contains others (loops, conditions) is left out."""
+    """Assign operations of a compiled program to parts of the step, without loops and conditions."""
     products: set[str] = set()  # computations that hold a matrix product
     parts: dict[str, str] = {}
     computation = ""

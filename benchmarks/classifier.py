@@ -1,7 +1,7 @@
-"""LadderClassifier as its users meet it: time, error, prediction and memory. Run: python benchmarks/classifier.py
+"""Measure LadderClassifier: time of a fit, error, prediction and memory. Run: python benchmarks/classifier.py
 
-Each part runs in a process of its own on all cores and prints its lines of a Markdown table; name parts to run only
-those: fit, errors, prediction, memory, mnist (ten minutes or more; not run unless it is named).
+Each part runs in a process of its own on all cores, and prints lines of a Markdown table. Arguments choose parts: fit,
+errors, prediction, memory, mnist (ten minutes or more; only run if it is named).
 """
 
 import os
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 DRAWS = 10
-HIDDEN = (256, 128)  # as LadderClassifier has them for digits
+HIDDEN = (256, 128)  # the sizes that LadderClassifier chooses for digits
 
 
 def digits(seed: int) -> tuple[np.ndarray, ...]:
-    """1,437 training and 360 test rows, and ten labels per class."""
+    """Return 1,437 training and 360 test rows, with ten labels per class."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -35,7 +35,7 @@ def digits(seed: int) -> tuple[np.ndarray, ...]:
 
 
 def fit() -> Iterator[tuple[str, str]]:
-    """The first and the second fit of a process, with nothing compiled before."""
+    """Time the first and the second fit of a process, with an empty compilation cache."""
     began = time.perf_counter()
     from laddernet import LadderClassifier
 
@@ -48,7 +48,7 @@ def fit() -> Iterator[tuple[str, str]]:
 
 
 def errors() -> Iterator[tuple[str, str]]:
-    """Test error on digits with ten labels per class; other methods use the kernel with the lowest test error."""
+    """Measure the test error on digits; other methods use the kernel with the lowest test error."""
     from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
     from sklearn.svm import SVC
 
@@ -61,7 +61,7 @@ def errors() -> Iterator[tuple[str, str]]:
         **{f"LabelSpreading {p}": lambda seed, p=p: LabelSpreading(**p) for p in spreading},  # type: ignore[misc]
         **{
             f"SelfTraining SVM, C = {C}": lambda seed, C=C: SelfTrainingClassifier(  # type: ignore[misc]
-                SVC(C=C, probability=True, random_state=seed)  # calibrated otherwise it did worse: 9.6 %
+                SVC(C=C, probability=True, random_state=seed)  # another calibration was worse: 9.6 %
             )
             for C in (1, 10)
         },
@@ -79,7 +79,7 @@ def errors() -> Iterator[tuple[str, str]]:
 
 
 def prediction() -> Iterator[tuple[str, str]]:
-    """Rows a second of `predict_proba`, turn by turn; the best of seven turns each."""
+    """Measure the rows per second of `predict_proba`: the best of seven alternating rounds."""
     from sklearn.neural_network import MLPClassifier
 
     from laddernet import LadderClassifier
@@ -107,7 +107,7 @@ def prediction() -> Iterator[tuple[str, str]]:
 
 
 def memory() -> Iterator[tuple[str, str]]:
-    """The highest memory of a process that makes a table of float32 and fits it."""
+    """Measure the peak memory of a process that fits a table of float32."""
     from laddernet import LadderClassifier
 
     rng = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def memory() -> Iterator[tuple[str, str]]:
 
 
 def mnist() -> Iterator[tuple[str, str]]:
-    """The setting that docs/reference/classifier.md has for images like MNIST's: 100 labels, 60,000 rows."""
+    """Measure the setting of docs/reference/classifier.md for images like MNIST's: 100 labels, 60,000 rows."""
     from laddernet import LadderClassifier
     from laddernet.data import load
 
@@ -156,7 +156,7 @@ PARTS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
 def main() -> int:
     asked = sys.argv[1:] or [name for name in PARTS if name != "mnist"]
     if unknown := [name for name in asked if name not in PARTS]:
-        print(f"{unknown[0]}: no such part; there are {', '.join(PARTS)}.", file=sys.stderr)
+        print(f"{unknown[0]}: is no part; name one of {', '.join(PARTS)}.", file=sys.stderr)
         return 2
     if len(asked) == 1:
         warnings.simplefilter("ignore")

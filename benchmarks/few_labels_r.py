@@ -1,8 +1,8 @@
 """R's data files, read without R: the tables in a package's ``.rda`` files and in its lazy-load database.
 
-What R calls serialization (the XDR form, versions 2 and 3) is a depth-first walk over the object. Each item begins with
-four bytes of flags: the lowest byte is its type, further bits say whether attributes and a tag come with it. Only the
-types that data frames, factors and matrices are made of are known here.
+R's serialization (the XDR form, versions 2 and 3) lists the parts of an object depth first. Each item begins with four
+bytes of flags: the lowest byte is its type, further bits indicate attributes and a tag. Only the types of data frames,
+factors and matrices are supported.
 """
 
 import bz2

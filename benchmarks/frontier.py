@@ -1,8 +1,8 @@
-"""Error against cost, from the folders of finished runs: python benchmarks/frontier.py > table.md
+"""Tabulate error against cost of finished runs: python benchmarks/frontier.py > table.md
 
-Runs that differ in nothing but their seed are one line. FLOPs are those of the matrix products; seconds are the median
-of the runs' last attempts (all of a run that was never stopped), on as many cores as are named. The difference is that
-to the paper's recipe for the same model, seed by seed.
+Runs that differ only in their seed are one line. FLOPs are those of the matrix products. Seconds are the median of the
+runs' last attempts (the whole run if it was never stopped), on the number of cores given. The difference is to the
+paper's recipe for the same model, seed by seed.
 """
 
 import json
@@ -26,7 +26,7 @@ COST = ("steps", "TFLOP", "seconds")
 
 
 class Run(NamedTuple):
-    """A finished run, from its folder."""
+    """A finished run."""
 
     config: Config
     error: float
@@ -42,12 +42,12 @@ class Run(NamedTuple):
 
 
 def kept() -> list[Run]:
-    """The finished runs of MNIST with 100 labels that are in the repository."""
+    """Read the repository's finished runs of MNIST with 100 labels."""
     return [Run.read(path.parent) for path in sorted(RESULTS.glob("mnist-100-*/**/result.json"))]
 
 
 def table(runs: Iterable[Run]) -> str:
-    """A line for each setting, by model and from the most operations to the fewest."""
+    """Make a line for each setting, sorted by model and by operations, the most first."""
     settings: dict[Config, list[Run]] = defaultdict(list)
     for run in runs:
         settings[replace(run.config, seed=0)].append(run)
@@ -59,7 +59,7 @@ def table(runs: Iterable[Run]) -> str:
 
 
 def _by_seed(runs: list[Run]) -> dict[int, float]:
-    """The errors of the runs of a setting, in the order of their seeds."""
+    """Return the errors of a setting's runs by seed."""
     return dict(sorted((run.config.seed, run.error) for run in runs))
 
 
@@ -85,7 +85,7 @@ def _line(setting: Config, runs: list[Run], paper: dict[int, float]) -> list[str
 
 
 def _with_spread(values: list[float], sign: str = "") -> str:
-    """The mean and, of two values or more, its standard error."""
+    """Format the mean and, for two values or more, its standard error."""
     if not values:
         return ""
     spread = f" ± {stdev(values) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""
@@ -93,7 +93,7 @@ def _with_spread(values: list[float], sign: str = "") -> str:
 
 
 def _recipe(setting: Config) -> str:
-    """The recipe that is followed, whatever the learning rate: that is a model's own."""
+    """Describe the recipe, without the learning rate, which depends on the model."""
 
     def followed(what: Config | object) -> list[object]:
         names = ("epochs", "batch_size", "labelled_batch_size", "weight_decay", "copies")

@@ -1,9 +1,11 @@
-"""How precise a step's gradient is by what it takes of each row: python benchmarks/gradient_noise.py > table.md
+"""Measure the variance of a step's gradient, by noisy copies and labelled rows.
 
-A network that has learned for some epochs is differentiated many times, for other rows and other noise each time. The
-variance of a matrix's gradient with one noisy copy of each row, over that with several, is how many times as many
-passes over the rows one copy would need to be as precise. With 100 labels, 400 labelled rows are each of them four
-times. No label of an unlabelled row, and no test row, is used.
+    python benchmarks/gradient_noise.py > table.md
+
+The gradient of a network, trained for some epochs, is computed many times, with other rows and other noise each time.
+The figure is the variance of a matrix's gradient with one noisy copy of each row over the variance with several: one
+copy needs that many times the passes over the rows for the same precision. With 100 labels, 400 labelled rows contain
+each of them four times. Neither labels of unlabelled rows nor test rows are used.
 """
 
 import argparse
@@ -27,7 +29,7 @@ Variances = dict[str, float]  # of a matrix's gradient, by the matrix's name
 
 
 class Way(NamedTuple):
-    """What a step takes."""
+    """The rows and copies of a step."""
 
     copies: int
     mirror: bool
@@ -45,7 +47,7 @@ WAYS = [
 
 
 def variances(ladder: Ladder, config: Config, data: TrainingData, way: Way, draws: int) -> Variances:
-    """The variance of each matrix's gradient, summed over its elements."""
+    """Compute the variance of each matrix's gradient, summed over its elements."""
     copies, labelled, batch = way.copies, way.labelled, config.batch_size
     drawn = -(-copies // 2) if way.mirror else copies
     taken = np.arange(labelled) % len(data.x_labelled)
@@ -76,8 +78,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", default="mnist")
     options.add_argument("--model", default="vanilla")
-    options.add_argument("--epochs", type=int, default=5, help="of one copy, that the network has learned for")
-    options.add_argument("--draws", type=int, default=32, help="of rows and noise")
+    options.add_argument("--epochs", type=int, default=5, help="epochs of training before the measurement")
+    options.add_argument("--draws", type=int, default=32, help="number of random draws of rows and noise")
     asked = options.parse_args()
     keep_compiled_programs()
     dataset = load(asked.data)

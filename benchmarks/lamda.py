@@ -1,6 +1,6 @@
-"""LAMDA-SSL's Ladder Network, driven as it drives itself: its network, its three passes, its cost, its Adam.
+"""Training steps of LAMDA-SSL's Ladder Network, with its own network, passes, cost and Adam.
 
-It is less work than laddernet's step: targets from the clean path are detached, so no gradient flows through it; γ is
+It does less than laddernet's step: targets from the clean path are detached, so no gradient flows through it, and γ is
 learned at the top only. Its combinator is the Gaussian one, its noise comes from NumPy. Its data loader, which fetches
 and converts row by row, is left out of the measurement.
 """
@@ -16,9 +16,9 @@ import torch
 
 
 def _algorithm() -> Any:
-    """Its class with the training step, without the parts of the package that it does not use.
+    """Import the class with the training step, without the parts of the package that it does not use.
 
-    They want torchvision and a scikit-learn of 2022, so stand-ins take their place.
+    Those parts need torchvision and a scikit-learn of 2022, so stand-ins replace them.
     """
     for package, name in (("Base", "InductiveEstimator"), ("Base", "DeepModelMixin"), ("Config", "LadderNetwork")):
         import_module(f"LAMDA_SSL.{package}")
@@ -28,13 +28,13 @@ def _algorithm() -> Any:
 
 
 def steps(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
-    """A block of training steps on random rows."""
+    """Return a block of training steps on random rows."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     kind = _algorithm()
     network = import_module("LAMDA_SSL.Network.LadderNetwork").LadderNetwork
     adam = import_module("LAMDA_SSL.Opitimizer.Adam").Adam
     hidden = list(sizes[1:-1])
-    algorithm = kind.__new__(kind)  # its constructor would want the data loaders
+    algorithm = kind.__new__(kind)  # its constructor requires data loaders
     algorithm._network = network(
         hidden, [torch.nn.ReLU() for _ in hidden], noise_std=0.3, dim_in=sizes[0], num_classes=sizes[-1]
     )

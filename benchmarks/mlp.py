@@ -1,4 +1,4 @@
-"""scikit-learn's MLPClassifier of the same shape: what prediction is compared with."""
+"""Prediction by scikit-learn's MLPClassifier of the same shape."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from sklearn.neural_network import MLPClassifier
 
 
 def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], None]:
-    """``predict`` of the same rows, in float32 as well, after one iteration of training on a few."""
+    """Return a block that predicts the same float32 rows, after one iteration of training."""
     rng = np.random.default_rng(0)
     x, few = (rng.random((n, sizes[0]), np.float32) for n in (batch, 2 * sizes[-1]))
     mlp = MLPClassifier(sizes[1:-1], max_iter=1)

@@ -1,7 +1,7 @@
-"""The only file of the benchmarks that knows laddernet: its epoch, its start, its prediction.
+"""Subjects of `bench.py` that use laddernet: an epoch, the start of a run, prediction.
 
-Weights and rows are random numbers: no figure depends on what is learned from them, and initial values proper would
-take as long to compile as the step.
+Weights and rows are random numbers: no figure depends on their values, and the true initial values would take as long
+to compile as the step.
 """
 
 import resource
@@ -22,19 +22,19 @@ from laddernet.training.step import initial_state, ladder_of, run_steps
 
 
 def models() -> dict[str, bool]:
-    """The ids of the twenty models, and whether each is a ladder, not a baseline."""
+    """Return the ids of the twenty models, with False for the baselines."""
     return {model.id: model.combinator is not None for model in MODELS.values()}
 
 
 def kernels() -> tuple[str, ...]:
-    """The names of the native kernels."""
+    """Return the names of the native kernels."""
     return native.KERNELS
 
 
 def epochs(
     model: str, sizes: Sequence[int], batch: int, steps: int, seeds: int = 0, precision: Precision = "float32"
 ) -> Callable[[], None]:
-    """Epochs of ``steps`` steps, each one pass over just as many unlabelled rows; ``seeds`` at once under vmap."""
+    """Return a block: an epoch of ``steps`` steps over the rows that these need; ``seeds`` at once under vmap."""
     state = _random_state(model, sizes)
     rows, order, key, *settings = _arguments(sizes, batch, steps)
 
@@ -57,7 +57,7 @@ def epochs(
 def epochs_and_program(
     model: str, sizes: Sequence[int], batch: int, steps: int, precision: Precision
 ) -> tuple[Callable[[], None], str]:
-    """As :func:`epochs`, with the text of the compiled program."""
+    """Return the block of :func:`epochs`, and the text of the compiled program."""
     state = _random_state(model, sizes)
     arguments = _arguments(sizes, batch, steps)
     compiled = run_steps.lower(state, *arguments, 1, precision).compile()
@@ -71,7 +71,7 @@ def epochs_and_program(
 
 
 def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
-    """What an epoch is given after its state: rows, their order, the key of the noise, rates, noise, λ, decay."""
+    """Make the arguments of an epoch after its state: rows, order, key of the noise, rates, noise, λ, decay."""
     rng = np.random.default_rng(0)
     x = [jnp.asarray(rng.random((n, sizes[0]), np.float32)) for n in (batch, steps * batch)]
     y = jnp.asarray(rng.integers(sizes[-1], size=batch))
@@ -82,7 +82,7 @@ def _arguments(sizes: Sequence[int], batch: int, steps: int) -> tuple[Any, ...]:
 
 
 def _hyper(sizes: Sequence[int]) -> tuple[jax.Array, ...]:
-    """The published noise and λ for 100 labels, for layers 0 to L."""
+    """Return the published noise and λ for 100 labels, for layers 0 to L."""
     return jnp.full(len(sizes), 0.3), jnp.asarray([1000.0, 10.0, *[0.1] * (len(sizes) - 2)])
 
 
@@ -96,7 +96,7 @@ def _random_state(model: str, sizes: Sequence[int]) -> Any:
 
 
 def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, float]:
-    """What a new process waits for before its first step, and its peak memory. To be the first thing a process does."""
+    """Time the start of a run in a new process, and measure its peak memory; nothing may run before it."""
     jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]  # as `keep_compiled_programs` does
     arguments = _arguments(sizes, 100, rows // 100)
     began = time.perf_counter()
@@ -110,7 +110,7 @@ def start(model: str, sizes: Sequence[int], rows: int, cache: str) -> dict[str, 
 
 
 def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], None]:
-    """``Trained.predict`` of NumPy rows, again and again."""
+    """Return a block that repeats ``Trained.predict`` on NumPy rows."""
     x = np.random.default_rng(0).random((batch, sizes[0]), np.float32)
     ladder = ladder_of(_random_state("vanilla", sizes))
     trained = Trained(ladder, _statistics(ladder, jnp.asarray(x[:100])), [])
@@ -123,9 +123,9 @@ def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], 
 
 
 def reference(sizes: Sequence[int], batch: int) -> dict[str, Any]:
-    """Weights, rows and noise, with the cost and the gradient that vanilla has for them: what rivals are checked by.
+    """Return weights, rows and noise, with vanilla's cost and gradient for them, to check other implementations.
 
-    All in float64, in which what is the same differs by nothing that could be mistaken for rounding.
+    All is float64, so that a difference is not due to rounding.
     """
     with jax.enable_x64(True):
         state, (x, y, x_unlabelled), _, key, *_ = _random_state("vanilla", sizes), *_arguments(sizes, batch, 1)

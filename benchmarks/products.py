@@ -1,7 +1,7 @@
-"""The matrix products of one training step, and nothing else: the limit that the machine sets.
+"""The matrix products of one training step alone: the machine's limit.
 
 A step multiplies, at every layer, the stacked rows of the encoder's three groups and the rows of the decoder: forward,
-for the gradient of the weights, and for the gradient of the input, which the encoder's first layer has no use for.
+for the gradient of the weights, and for the gradient of the input, except in the encoder's first layer.
 """
 
 import os
@@ -13,7 +13,7 @@ PAPER = (784, 1000, 500, 250, 250, 250, 10)
 
 
 class Product(NamedTuple):
-    """A (m, k) matrix times a (k, n) matrix; ``transposed`` is the one that lies in memory the other way round."""
+    """A (m, k) matrix times a (k, n) matrix; ``transposed`` names the one stored transposed in memory."""
 
     m: int
     k: int
@@ -22,15 +22,15 @@ class Product(NamedTuple):
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The two operands as they lie in memory."""
+        """Return the shapes of the two operands as stored in memory."""
         left = (self.k, self.m) if self.transposed == "left" else (self.m, self.k)
         return left, ((self.n, self.k) if self.transposed == "right" else (self.k, self.n))
 
 
 def of_step(sizes: Sequence[int], batch: int, labelled: int | None = None, copies: int = 1) -> list[Product]:
-    """Every product of a step, in no particular order.
+    """List the products of a step, in no particular order.
 
-    The step has ``batch`` unlabelled rows, each in so many noisy ``copies``, and ``labelled`` ones (None: as many).
+    The step has ``batch`` unlabelled rows with ``copies`` noisy copies each, and ``labelled`` rows (None: ``batch``).
     """
     labelled_rows, noisy = batch if labelled is None else labelled, copies * batch
     products = []
@@ -46,7 +46,7 @@ def _of_layer(rows: int, inputs: int, outputs: int) -> list[Product]:
 
 
 def gflop(sizes: Sequence[int], batch: int, labelled: int | None = None, copies: int = 1) -> float:
-    """Floating-point operations of a step's products, in 10⁹.
+    """Count the floating-point operations of a step's products, in 10⁹.
 
     >>> round(gflop(PAPER, 100), 2), round(gflop(PAPER, 100, copies=3), 2)
     (3.22, 6.59)
@@ -55,10 +55,10 @@ def gflop(sizes: Sequence[int], batch: int, labelled: int | None = None, copies:
 
 
 def in_xla(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
-    """The products of ``steps`` steps as one XLA program.
+    """Return a block: the products of ``steps`` steps as one XLA program.
 
-    The barriers tell the compiler that operands may change from step to step and that every result is wanted whole:
-    without them it would multiply once for all steps, or not at all.
+    The barriers keep the compiler from multiplying once for all steps, or not at all: operands may change from step to
+    step, and every result is needed.
     """
     import jax
     import jax.numpy as jnp
@@ -86,7 +86,7 @@ def in_xla(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
 
 
 def in_torch(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
-    """The same products by PyTorch, each into memory that is kept for it."""
+    """Return a block: the same products by PyTorch, each into preallocated memory."""
     import torch
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))

@@ -1,6 +1,6 @@
-"""Measure which scaling suits tables of few values: codes of categories, answers on a scale, and images of few greys.
+"""Compare scalings on tables of few distinct values: codes of categories, answers on a scale, images of few greys.
 
-``python benchmarks/scaling.py`` prints for each table how many values it holds, what ``scale="auto"`` takes, and the
+``python benchmarks/scaling.py`` prints for each table the number of its values, the choice of ``scale="auto"``, and the
 test error with ``scale="range"`` and ``scale="columns"``: means over two draws of labels that the comparison of
 benchmarks/few_labels.py does not use.
 """
@@ -17,12 +17,12 @@ from laddernet import LadderClassifier
 from laddernet.classifier.scaling import find_scaling
 
 SEEDS = (200, 201)
-LABELS = (5, 10)  # of each class
+LABELS = (5, 10)  # per class
 MOST_ROWS = 2000  # of the training part
 
 
 def boards() -> data.Parts:
-    """Every finished board of tic-tac-toe: 0, ½ and 1 for o, blank and x; whether x has won."""
+    """Make all finished boards of tic-tac-toe: 0, ½ and 1 for o, blank and x; the class is whether x has won."""
     lines = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
     rows, won = [], []
     for board in itertools.product((0.0, 0.5, 1.0), repeat=9):
@@ -35,13 +35,13 @@ def boards() -> data.Parts:
 
 
 def balance() -> data.Parts:
-    """Every balance of weights and distances from 1 to 5: to which side it tips."""
+    """Make all balances of weights and distances from 1 to 5; the class is the side to which it tips."""
     rows = np.array(list(itertools.product(range(1, 6), repeat=4)), float)
     return data.split(rows, np.sign(rows[:, 0] * rows[:, 1] - rows[:, 2] * rows[:, 3]))
 
 
 def coded(package: str, name: str, target: str, *without: str) -> data.Parts:
-    """A table of an R package whose categories are numbered, and a missing one in the middle of them."""
+    """Load a table of an R package with numbers for categories, and the middle number for a missing one."""
     folder = f"usr/lib/R/site-library/{package}/data"
     columns = r.tables(data.from_debian(f"r-cran-{package.lower()}", f"{folder}/{name}.rda"))[name]
     inputs = [column for label, column in columns.items() if label != target and label not in without]
@@ -54,7 +54,7 @@ def coded(package: str, name: str, target: str, *without: str) -> data.Parts:
 
 
 def dna() -> data.Parts:
-    """Splice junctions: each of 60 bases as one of four codes."""
+    """Load splice junctions: each of 60 bases as one of four codes."""
     found = data.load("dna")
     x_train, x_test = (
         x.reshape(len(x), 60, 3) @ np.array([1, 2, 3], np.float32) for x in (found.x_train, found.x_test)
@@ -63,7 +63,7 @@ def dna() -> data.Parts:
 
 
 def terciles(name: str) -> data.Parts:
-    """A table in which each column is cut into low (0), middle (½) and high (1)."""
+    """Load a table, with each column cut into low (0), middle (½) and high (1)."""
     found = data.load(name)
     cuts = np.quantile(found.x_train, [1 / 3, 2 / 3], axis=0)
     x_train, x_test = (((x > cuts[0]) + 0.0 + (x > cuts[1])) / 2 for x in (found.x_train, found.x_test))
@@ -71,7 +71,7 @@ def terciles(name: str) -> data.Parts:
 
 
 def greys(name: str, levels: int) -> data.Parts:
-    """Images with so many greys, evenly spaced from 0 to 1."""
+    """Load images with ``levels`` greys, evenly spaced from 0 to 1."""
     found = data.load(name)
     most = found.x_train.max()
     x_train, x_test = (np.round(x / most * (levels - 1)) / (levels - 1) for x in (found.x_train, found.x_test))
@@ -96,7 +96,7 @@ TABLES: dict[str, Callable[[], data.Parts]] = {
 
 
 def error(parts: data.Parts, scale: str, labels: int, seed: int) -> float:
-    """The test error in per cent of a classifier that has so many labels of each class."""
+    """Return the test error in per cent with ``labels`` labels per class."""
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(parts.y_train))[:MOST_ROWS]
     y = np.full(len(rows), -1)

@@ -1,11 +1,11 @@
-"""What the study adds: how much sooner two jobs are done than one, and what a run costs besides its training.
+"""Measure a study: the speed-up by two jobs, and the time of a run besides its training.
 
     python benchmarks/study.py [--out FILE]
 
 One study (digits, six models, four seeds) is run with one job on one core and with two jobs on two, each with an
-empty cache of compiled programs. A run's overhead is the time from its claim to its end in the store, less that of
-bare training: the same configuration given to `train` in one process with one core, once compiled. Runs that compile
-(the first of a model in each worker) are left out of it.
+empty cache of compiled programs. A run's overhead is the time from its claim to its end in the store, minus that of
+`train` with the same configuration in one process on one core, after compilation. Runs that compile (the first of a
+model in each worker) are left out.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _study(cores: list[int], jobs: int) -> dict[str, Any]:
-    """Run the study in a process that has these cores: its seconds, and those of each run that compiled nothing."""
+    """Run the study in a process on these cores; return its seconds, and those of each run that compiled nothing."""
     from laddernet.study.store import Store
 
     with tempfile.TemporaryDirectory() as folder:

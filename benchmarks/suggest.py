@@ -1,9 +1,9 @@
-"""Labels for the rows that `laddernet suggest` names, compared with labels for random rows.
+"""Compare labels for the rows that `laddernet suggest` chooses with labels for random rows.
 
     python benchmarks/suggest.py [set ...]
 
 Each set starts with two labels per class (one if it has more than five classes). Twenty more labels are added in both
-ways, and the classifier is trained again; errors on test rows are means over five draws of the first labels.
+ways, and the classifier is trained again. Errors on test rows are means over five draws of the first labels.
 """
 
 import sys
@@ -34,16 +34,16 @@ def errors(parts: data.Parts, draw: int) -> tuple[float, float, float]:
         return classifier, 100 * float(np.mean(classifier.predict(parts.x_test) != parts.y_test))
 
     begun, before = trained(unlabelled[:0])
-    by_lot = np.random.default_rng(draw).choice(unlabelled, COUNT, replace=False)
+    at_random = np.random.default_rng(draw).choice(unlabelled, COUNT, replace=False)
     places = begun.transform(parts.x_train)
     suggested = unlabelled[rank(places[unlabelled], places[first >= 0], COUNT)[0]]
-    return before, trained(by_lot)[1], trained(suggested)[1]
+    return before, trained(at_random)[1], trained(suggested)[1]
 
 
 def main() -> int:
     warnings.simplefilter("ignore")
     keep_compiled_programs()
-    print(f"| | before | {COUNT} more by lot | {COUNT} more suggested |\n|---|---|---|---|", flush=True)
+    print(f"| | before | {COUNT} more at random | {COUNT} more suggested |\n|---|---|---|---|", flush=True)
     for name in sys.argv[1:] or SETS:
         parts = data.load(name)
         found = np.array([errors(parts, draw) for draw in range(DRAWS)])

@@ -1,6 +1,6 @@
-"""The vanilla Ladder Network once more, as one would write it in PyTorch: what laddernet's step is compared with.
+"""The vanilla Ladder Network in PyTorch, for comparison with laddernet's step.
 
-Eager, with the gradient through the clean path, and with what PyTorch offers for speed: one product for the three row
+Eager, with the gradient through the clean path, and written for speed: one product for the three row
 groups, one reduction for their statistics, the fused Adam.
 """
 
@@ -17,7 +17,7 @@ NAMES = ("b0", "w0z", "w0u", "w0zu", "wsigma", "b1", "w1z", "w1u", "w1zu")
 
 
 class Combinator(nn.Module):
-    """The vanilla combinator, its nine parameters for each unit in the rows of one array."""
+    """The vanilla combinator; the nine parameters of each unit are in the rows of one array."""
 
     def __init__(self, units: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Combinator(nn.Module):
 
 
 class Ladder(nn.Module):
-    """Encoder, decoder and cost; lists by layer, from the bottom."""
+    """Encoder, decoder and cost; lists are by layer, from the bottom."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class Ladder(nn.Module):
         self.combinators = nn.ModuleList(Combinator(n) for n in sizes)
 
     def draw_noise(self, rows: int) -> list[Tensor]:
-        """Standard normal, by layer: for the labelled rows and for the unlabelled ones."""
+        """Draw standard normal noise by layer, for labelled and for unlabelled rows."""
         return [torch.randn(2, rows, n) for n in self.sizes]
 
     def forward(
         self, x_labelled: Tensor, y: Tensor, x_unlabelled: Tensor, noise: list[Tensor], std: Tensor, weights: Tensor
     ) -> Tensor:
-        """The total cost. The row groups (labelled noisy, unlabelled noisy, clean) are the first axis."""
+        """Compute the total cost. The row groups (labelled noisy, unlabelled noisy, clean) are the first axis."""
         noisy = torch.stack([x_labelled, x_unlabelled]) + std[0] * noise[0]
         clean = x_unlabelled
         z_tilde, z, mu, sigma = [noisy[1]], [clean], [torch.zeros(())], [torch.ones(())]
@@ -76,7 +76,7 @@ class Ladder(nn.Module):
 
 
 def normalise(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Each unit with mean 0 and variance 1 over the rows of its group; and what the mean and deviation were."""
+    """Normalise each unit over the rows of its group; return also the mean and the standard deviation."""
     mean = a.mean(dim=-2, keepdim=True)
     centred = a - mean
     sigma = torch.sqrt(centred.square().mean(dim=-2, keepdim=True) + 1e-10)  # torch.var_mean is no faster
@@ -84,7 +84,7 @@ def normalise(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def steps(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
-    """A block of training steps on random rows."""
+    """Return a block of training steps on random rows."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     x, y = torch.rand(steps * batch, sizes[0]), torch.randint(sizes[-1], (batch,))
     ladder = Ladder(sizes)
@@ -102,14 +102,14 @@ def steps(sizes: Sequence[int], batch: int, steps: int) -> Callable[[], None]:
 
 
 def check(case: dict[str, Any]) -> float:
-    """The largest relative difference of the cost and the gradients from those of ``ours.reference``."""
+    """Return the largest relative difference of cost and gradients from those of ``ours.reference``."""
     ladder = Ladder(case["sizes"])
     named = {f"combinator{l}": g.of_unit for l, g in enumerate(ladder.combinators)}
     for l, (W, V, gamma, beta) in enumerate(zip(ladder.W, ladder.V, ladder.gamma, ladder.beta, strict=True)):
         named |= {f"W{l}": W.weight, f"V{l}": V.weight, f"gamma{l}": gamma, f"beta{l}": beta}
 
     def as_here(name: str, array: Any) -> Tensor:
-        return torch.tensor(array.T if name[0] in "WV" else array)  # nn.Linear keeps its weights the other way round
+        return torch.tensor(array.T if name[0] in "WV" else array)  # nn.Linear stores its weights transposed
 
     for name, parameter in named.items():
         parameter.data = as_here(name, case["weights"][name])

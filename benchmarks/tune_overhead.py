@@ -1,7 +1,7 @@
-"""What a search costs besides training: seconds a trial, with a SQLite store in a temporary folder.
+"""Measure the time of a search besides training: seconds per trial, with a SQLite store in a temporary folder.
 
-A search of 20 trials of 3 draws with the digits network, in this process; what `train` takes is subtracted, so what
-remains is Optuna, the store, the draw's folder and its data. Run it with `python benchmarks/tune_overhead.py`.
+A search of 20 trials of 3 draws with the digits network, in this process. The time of `train` is subtracted, so the
+rest is Optuna, the store, the draw's folder and its data. Run it with `python benchmarks/tune_overhead.py`.
 """
 
 import sys
@@ -26,7 +26,7 @@ TRIALS, DRAWS = 20, 3
 
 
 class InThisProcess:
-    """An executor that trains when it is asked for events."""
+    """An executor that trains when the driver asks for events."""
 
     slots = 1
 

@@ -1,6 +1,7 @@
-"""What tuned values gain over untuned ones on fresh seeds: python benchmarks/tuned.py UNTUNED TUNED > table.md
+"""Compare tuned with untuned values on new seeds: python benchmarks/tuned.py UNTUNED TUNED > table.md
 
-Both are folders of studies with the same models and seeds, which the search did not use. Compared seed by seed.
+Both are folders of studies with the same models and seeds, which the search did not use. The comparison is
+seed by seed.
 """
 
 import sys
@@ -15,7 +16,7 @@ from laddernet.study.store import Store
 
 
 def errors(folder: Path) -> dict[str, dict[int, float]]:
-    """The test errors of a study's finished runs in per cent, by model and seed."""
+    """Read the test errors of a study's finished runs in per cent, by model and seed."""
     found: dict[str, dict[int, float]] = {}
     with closing(Store.open(folder / "study.db", create=False)) as store:
         for run in store.runs(status="done"):

@@ -1,4 +1,4 @@
-"""What runs in a worker process: subjects, each a block of work that can be asked for again and again."""
+"""Functions that run in a worker process. A subject is a block of work that can be repeated."""
 
 import os
 import time
@@ -11,9 +11,9 @@ _blocks: dict[str, Callable[[], None]] = {}
 
 
 def pin(cores: tuple[int, ...], native: str) -> None:
-    """Stay on these cores, before anything is imported that counts them, and use these native kernels.
+    """Restrict the process to these cores and native kernels, before a library that counts cores is imported.
 
-    A cache of compiled programs is kept for each number of cores: the programs differ, their keys in it do not.
+    There is a cache of compiled programs for each number of cores, since different programs would have the same key.
     """
     os.sched_setaffinity(0, cores)
     os.environ["LADDERNET_NATIVE"] = native
@@ -22,7 +22,7 @@ def pin(cores: tuple[int, ...], native: str) -> None:
 
 
 def call(function: str, **settings: Any) -> Any:
-    """What ``module:function`` returns."""
+    """Call ``module:function``."""
     module, _, name = function.partition(":")
     return getattr(import_module(module), name)(**settings)
 
@@ -38,7 +38,7 @@ def build(subjects: Mapping[str, tuple[str, dict[str, Any]]], at_once: int) -> N
 
 
 def seconds(name: str) -> float:
-    """How long one block of a subject takes."""
+    """Time one block of a subject."""
     started = time.perf_counter()
     _blocks[name]()
     return time.perf_counter() - started

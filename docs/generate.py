@@ -2,8 +2,9 @@
 
 - reference/cli.md gets every command, rendered from the objects that parse it.
 - tutorials/notebook.md is rendered from the notebook, with the outputs that it holds.
-- The Markdown files of results/ become pages. A link to any other file outside docs/ becomes the file's path as text,
-  since the site holds no source code. In the repository all these links are ordinary relative links.
+- The Markdown files of results/ become pages, with their pictures. A link to any other file outside docs/ becomes the
+  file's path as text, since the site holds no source code. In the repository all these links are ordinary relative
+  links.
 """
 
 import base64
@@ -27,12 +28,12 @@ _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s:#]+)(#[^)\s]*)?
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the generated pages, and the pages of results/."""
+    """Add the generated pages, and the pages and pictures of results/."""
     book, pictures = notebook(json.loads((ROOT / "docs" / NOTEBOOK).read_text("utf-8")))
     files.append(File.generated(config, "tutorials/notebook.md", content=book))
     for name, content in pictures.items():
         files.append(File.generated(config, f"tutorials/{name}", content=content))
-    for path in sorted((ROOT / "results").rglob("*.md")):
+    for path in sorted(path for path in (ROOT / "results").rglob("*") if path.suffix in (".md", ".png")):
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
 

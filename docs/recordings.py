@@ -90,7 +90,7 @@ def _rounds() -> list[tuple[str, list[str], str]]:
     fits = [(block.splitlines()[0], out) for block, out in blocks if block.startswith("laddernet fit")]
     (suggest,) = ((block.strip(), out) for block, out in blocks if block.startswith("laddernet suggest"))
     counts = re.compile(r"  |Not used|\d+ rows; saved")  # labels of each class, unused columns, the output of predict
-    notes = [errors[0], "a person labels these rows in the table", errors[1]]
+    notes = [errors[0], "a person fills in the labels", errors[1]]
     return [
         (command, [line for line in out if not counts.match(line)], note)
         for (command, out), note in zip([fits[0], suggest, fits[1]], notes, strict=True)

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from laddernet.network.models import MODELS as MODELS
     from laddernet.network.models import Model as Model
     from laddernet.network.models import find as find
+    from laddernet.network.samples import Sampler as Sampler
     from laddernet.table.model import TableModel as TableModel
     from laddernet.training.config import Config as Config
     from laddernet.training.loop import Trained as Trained
     from laddernet.training.loop import train as train
     from laddernet.training.run import load_run as load_run
+    from laddernet.training.samples import load_sampler as load_sampler
     from laddernet.training.settings import configure as configure
 
 # Loaded when they are asked for: JAX, which not every use needs, takes a second.
@@ -39,10 +41,12 @@ _MODULES = {
     "errors": ["DivergedError", "InputError"],
     "network.combinators": ["Combinator", "PerUnit", "initially"],
     "network.models": ["MODELS", "Model", "find"],
+    "network.samples": ["Sampler"],
     "table.model": ["TableModel"],
     "training.config": ["Config"],
     "training.loop": ["Trained", "train"],
     "training.run": ["load_run"],
+    "training.samples": ["load_sampler"],
     "training.settings": ["configure"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

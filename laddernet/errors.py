@@ -14,7 +14,7 @@ class InputError(ValueError):
     ...     load("digit")
     ... except InputError as error:
     ...     print(error)
-    There is no data set 'digit'; perhaps digits was meant; the known ones are digits and mnist.
+    There is no data set 'digit'; perhaps digits was meant; the known ones are digits, mnist and fashion-mnist.
     """
 
 
@@ -32,6 +32,10 @@ class BusyError(InputError):
 
 class RemovedError(InputError):
     """The folder of a run was removed, or created again by another process, during the run."""
+
+
+class ChangedError(InputError):
+    """The data of a run has changed since the run was configured."""
 
 
 class AbsentError(InputError):

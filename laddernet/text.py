@@ -29,6 +29,11 @@ def unquoted(text: str) -> str:
     return _QUOTED.sub(r"\1\2", text) if "'" in text else text
 
 
+def one_line(error: BaseException) -> str:
+    """Return an error's message on one line, without its full stop."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
 # --- Terminals --------------------------------------------------------------------------------
 
 _ENDLESS = re.compile(r"(\S{100})\S{900,}")  # as in a table with an unclosed quote

@@ -82,6 +82,35 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"]:
     return folder, done
 
 
+@pytest.fixture(scope="session")
+def iris_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model of a table, of which a test may make a changed copy."""
+    import numpy as np
+    import pandas as pd
+    from sklearn.datasets import load_iris
+
+    from laddernet.table.model import TableModel
+
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(label=np.array(["x", "y", "z"])[y], e=list("uvw") * 50)
+    path = tmp_path_factory.mktemp("model") / "m.safetensors"
+    TableModel.fit(frame, "label", method="ladder", hidden=(4,), max_steps=2, n_networks=1, linear_share=0.0).save(path)
+    return path
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test train."""
+    from support import UNTRAINED
+
+    from laddernet import LadderClassifier
+
+    def fit(*_: Any) -> None:
+        raise AssertionError(UNTRAINED)
+
+    monkeypatch.setattr(LadderClassifier, "fit", fit)
+
+
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read tables in parts of some rows."""

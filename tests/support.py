@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import pytest
+
+from laddernet import machine
 from laddernet.cli.main import main
 from laddernet.data import Dataset, TrainingData, load, training_data
 from laddernet.training.checkpoint import named_arrays
@@ -24,6 +28,9 @@ SETTINGS: dict[str, Any] = {"labels": 40, "hidden": (8, 4), "batch_size": 400, "
 OPTIONS = ("--labels", "40", "--hidden", "8,4", "--batch-size", "400", "--epochs", "4")
 STEPS = 3  # of an epoch
 PATIENCE = 900  # seconds until a test is taken to hang, on a machine with much else to do; nothing else depends on it
+UNTRAINED = "There should be no training."  # the error of a fit in tests that must not train
+NO_UNITS = "This processor has no bfloat16 units: it gives the results of bfloat16, but no faster than float32."
+ESC = "\x1b[31m\u202e\x9b1m\x07[bold]$"  # control characters, as a hostile table may have them
 
 
 def wait_for(condition: Callable[[], object], ended: Callable[[], object] = lambda: None) -> None:
@@ -114,3 +121,25 @@ def exact(done: Trained) -> dict[str, bytes]:
     """A trained network's arrays, to be compared bit by bit."""
     arrays = named_arrays({"ladder": done.ladder, "statistics": done.statistics})
     return {name: array.tobytes() for name, array in arrays.items()}
+
+
+def without_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the processor one without bfloat16 units, for which commands print `NO_UNITS`."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text("flags\t\t: fpu avx512f\n")
+    monkeypatch.setattr(machine, "_ROOT", tmp_path)
+
+
+def refused(done: Finished, sentence: str) -> None:
+    """Check that a command was refused in one sentence that begins like this."""
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"laddernet: {sentence}"), done.err
+    assert done.err.count("\n") == 1
+
+
+ESC = "\x1b[31m\u202e\x9b1m\x07[bold]$"
+
+
+def printable(text: str) -> bool:
+    """Return whether a text has no control characters but line breaks, and none that turn its direction."""
+    return not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text)

@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 import typer
@@ -28,6 +29,7 @@ from sklearn.datasets import load_digits, load_iris
 import laddernet
 from laddernet.cli.main import app
 from laddernet.network.ladder import Pass
+from laddernet.report import numbers
 from laddernet.training import program
 
 ROOT = Path(__file__).parent.parent
@@ -76,7 +78,9 @@ TESTED = {  # documents with examples in Python, all of which the tests below ru
     "docs/how-to/deploy.md",
     "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
+    "docs/how-to/label-in-rounds.md",
     "docs/how-to/own-data.md",
+    "docs/how-to/samples.md",
     "docs/reference/classifier.md",
     "docs/reference/training.md",
     "docs/tutorials/combinator.md",
@@ -127,6 +131,14 @@ def test_a_combinator_of_ones_own_takes_under_fifteen_lines_and_learns() -> None
     assert names["trained"].error(names["digits"].x_test, names["digits"].y_test) < 7
 
 
+def test_the_example_of_samples_draws_rows_and_walks_on_from_them() -> None:
+    names = run("docs/how-to/samples.md")
+    assert names["threes"].shape == (16, 64)
+    assert names["chain"].shape == (11, 16, 64)
+    np.testing.assert_allclose(names["chain"][0], names["threes"], rtol=1e-6)
+    assert np.isfinite(names["chain"]).all()
+
+
 @pytest.mark.process
 def test_the_tutorials_combinator_ends_within_three_points_of_vanilla(elsewhere: Path) -> None:
     document = "docs/tutorials/combinator.md"
@@ -162,6 +174,14 @@ def test_the_example_of_imbalanced_classes_finds_the_rare_class() -> None:
     names = run("docs/how-to/imbalanced-classes.md")
     rare = names["truth"] == 1
     assert (names["classifier"].predict(names["X"])[rare] == 1).mean() > 0.5
+
+
+def test_the_example_of_labelling_in_rounds_gains_by_suggested_labels() -> None:
+    names = run("docs/how-to/label-in-rounds.md")
+    first, second = names["first"], names["second"]
+    assert (sum(first.labels.values()), sum(second.labels.values())) == (6, 26)
+    wrong = [(model.predict(names["frame"]) != names["truth"]).mean() for model in (first, second)]
+    assert wrong[1] < wrong[0]
 
 
 def test_the_examples_of_extending_change_schedule_optimiser_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,10 +283,10 @@ def test_the_errors_in_the_readme_are_those_of_the_runs_and_of_the_paper() -> No
         results = ROOT.glob(f"results/{pattern}/result.json")
         errors = [json.loads(result.read_text())["test_error"] for result in results]
         assert int(seeds) == len(errors)
-        assert ours == f"{fmean(errors):.2f} ± {stdev(errors) / len(errors) ** 0.5:.2f}"
+        assert ours == numbers.value(fmean(errors), stdev(errors) / len(errors) ** 0.5)
         if published:
             row = paper[model.split("`")[0].split(":")[0]]
-            assert published == f"{float(row['aer']):.2f} ± {float(row['se']):.2f}"
+            assert published == numbers.value(float(row["aer"]), float(row["se"]))
 
 
 # --- Pictures --------------------------------------------------------------------------------------------------------

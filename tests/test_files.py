@@ -1,15 +1,27 @@
 import hashlib
 import os
 import resource
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from clinic import SMALL
+from support import laddernet, refused
 
 from laddernet.errors import BusyError, InputError
-from laddernet.files import from_json, from_toml, locked, open_unlinked, sha256, write_atomic
+from laddernet.files import (
+    from_json,
+    from_toml,
+    locked,
+    open_unlinked,
+    read_small,
+    require_regular,
+    sha256,
+    write_atomic,
+)
 
 
 @contextmanager
@@ -126,3 +138,45 @@ def test_json_and_toml_have_one_kind_of_error() -> None:
             from_json(text)
     with pytest.raises(ValueError, match="nested too deeply"):
         from_toml("a = " + "[" * 2000)
+
+
+LONG = "x" * 300
+
+
+def test_a_name_of_three_hundred_characters_is_one_sentence(tmp_path: Path, untrained: None) -> None:
+    (tmp_path / "t.csv").write_text(SMALL)
+    target = ("t.csv", "--target", "label")
+    for arguments in (
+        ("fit", LONG, "--target", "label"),
+        ("fit", *target, "--out", LONG),
+        ("fit", *target, "--also", LONG),
+        ("curve", *target, "--out", f"{LONG}.svg"),
+        ("predict", LONG, "t.csv"),
+        ("inspect", LONG),
+        ("train", "--tuned", LONG),
+    ):
+        done = laddernet(*arguments, cwd=tmp_path)
+        refused(done, "Cannot ")
+        assert done.err.endswith("(File name too long); give it a shorter name.\n")
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("inspect",), ("predict",), ("train", "--tuned"), ("tune", "vanilla", "--space")]
+)
+def test_what_has_no_end_is_not_read(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    more = ("t.csv",) if arguments == ("predict",) else ()
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(os.path.relpath(tmp_path / "socket"))
+        for name in ("/dev/zero", "pipe", "socket"):
+            done = laddernet(*arguments, name, *more, cwd=tmp_path)
+            refused(done, f"{name} is a device, a pipe or a socket; name a regular file.")
+
+
+def test_a_file_of_zeros_is_not_read_whole(tmp_path: Path) -> None:
+    with (tmp_path / "m").open("wb") as file:
+        file.truncate(1 << 42)  # which takes no space
+    with pytest.raises(InputError, match=r"m has 4,398,046,511,104 bytes; files of this kind have no more than 16,7"):
+        read_small(tmp_path / "m")
+    assert require_regular(tmp_path / "m") == 1 << 42

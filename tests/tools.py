@@ -41,6 +41,10 @@ def npm() -> str | None:
     return shutil.which("npm")
 
 
+def apt() -> str | None:
+    return shutil.which("apt-get")
+
+
 def compiler() -> bool:
     """Whether native code can be made: a compiler without the C library's headers is of no use."""
     with tempfile.TemporaryDirectory() as folder:
@@ -81,6 +85,7 @@ TOOLS = {
         Tool("a browser", browser, ("chromium", "chromium-driver")),
         Tool("PostgreSQL", postgresql, ("postgresql",)),
         Tool("npm", npm, ("npm",)),
+        Tool("apt-get", apt, ("apt",)),
         Tool("a C compiler", compiler, ("gcc", "libc6-dev")),
         Tool("clang", clang, ("clang", "libc6-dev")),
         Tool("Python's venv", venv, ("python3-venv",)),

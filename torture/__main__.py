@@ -36,7 +36,7 @@ def main() -> int:
     given = parser.parse_args()
     err = Console(stderr=True)
     failed = 0
-    compileall.compile_dir(ROOT / "laddernet", quiet=2)  # the processes under test keep no bytecode
+    compileall.compile_dir(ROOT / "laddernet", quiet=2)  # the processes under test write no bytecode
     for name in given.only or PARTS:
         work, code = work_folder(), report.code()
         asked = Options(given.seed, given.long, work, given.count, tuple(given.case), given.kind)
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _print_failures(outcome: Outcome, seed: int, most: int = 3) -> None:
-    """Some of each sort; all are kept in a folder."""
+    """Print some failures of each kind; the folders of all are kept."""
     sorts: dict[tuple[str, str], list[Failure]] = {}
     for failure in outcome.failures:
         sorts.setdefault((failure.what.partition(":")[0], report.general(failure.why)), []).append(failure)
@@ -76,7 +76,7 @@ def _print_failures(outcome: Outcome, seed: int, most: int = 3) -> None:
 
 
 def _shim(work: Path) -> Path | None:
-    """The compiled shim; None without a C compiler, and then the part that needs it is left out."""
+    """Compile the shim; None without a C compiler: then the part that needs it is left out."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None or sys.platform != "linux":
         return None
@@ -87,7 +87,7 @@ def _shim(work: Path) -> Path | None:
 
 
 class _progress:
-    """A line on a terminal that shows how far a part is; elsewhere, a line a minute."""
+    """Show the progress of a part: a status line on a terminal, elsewhere a line per minute."""
 
     def __init__(self, console: Console, name: str) -> None:
         self._status = console.status(f"{name} …") if console.is_terminal else None

@@ -1,4 +1,4 @@
-"""What the parts share: failures, figures, the folder's contents, and the environment of a process under test."""
+"""Shared by the parts: failures, figures, contents of folders, and the environment of a process under test."""
 
 import hashlib
 import os
@@ -19,12 +19,12 @@ _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{32}\.tmp")
 
 @dataclass(frozen=True)
 class Failure:
-    """A case that broke a promise."""
+    """A failed case."""
 
     part: str
     case: int
-    what: str  # the command, and what was done to it
-    why: str  # which promise was broken, and how
+    what: str  # the command, and the fault or damage
+    why: str  # the check that failed
     folder: Path | None = None
 
     def repeat(self, seed: int) -> str:
@@ -46,11 +46,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Options:
-    """What a part is asked to do."""
+    """Options of a part."""
 
     seed: int
     long: bool
-    work: Path  # an empty folder, in memory where there is one: nothing here tests the disk
+    work: Path  # an empty folder, in memory if possible, since the disk itself is not tested
     count: int | None = None  # cases of the part, instead of its default
     cases: tuple[int, ...] = ()  # only these
     kind: str | None = None  # only cases of this kind
@@ -63,9 +63,9 @@ def work_folder() -> Path:
 
 
 def environment(work: Path, **more: str) -> dict[str, str]:
-    """The environment of a process under test: caches of its own, and compiled programs shared by all of them."""
+    """Return the environment of a process under test: separate caches, but shared compiled programs."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("LADDERNET_", "RAY_", "PG"))}
-    # Less optimisation: compiling takes most of the time of a small run, and both sides of a comparison have it.
+    # Less optimisation, on both sides of a comparison, since compiling takes most of the time of a small run.
     return {
         **mine,
         "PYTHONPATH": str(ROOT),
@@ -82,7 +82,7 @@ def environment(work: Path, **more: str) -> dict[str, str]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, but for locks; the names of unfinished files without their random part."""
+    """Read every file below a folder except locks; names of unfinished files lose their random part."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and not path.name.endswith(".lock"):
@@ -100,7 +100,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def complaint(code: int, err: str) -> str | None:
-    """Why an end with this exit code and this text on stderr is not what a user should see; None if it is.
+    """Return why a user should not see this exit code and text on stderr; None if both are right.
 
     A refusal is one line that begins with ``laddernet:``, or the usage error of the command line's parser.
     """
@@ -110,7 +110,7 @@ def complaint(code: int, err: str) -> str | None:
         return None
     if code == 2 and ("Usage:" in err or "╭─ Error" in err):
         return None
-    # Warnings and notices are lines of their own before the one that says why it ended.
+    # Warnings and notices are separate lines before the sentence with the reason.
     lines = [line for line in err.splitlines() if line.strip()]
     sentences = [line for line in lines if line.startswith("laddernet: ")]
     if code not in (1, 2):
@@ -128,7 +128,7 @@ def last_line(text: str) -> str:
 
 
 def keep(folder: Path, part: str, seed: int, case: int, about: str) -> Path:
-    """Copy the folder of a failed case to where it is not deleted."""
+    """Copy the folder of a failed case to `KEPT`."""
     place = KEPT / f"{part}-{seed}-{case}"
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(exist_ok=True)
@@ -138,7 +138,7 @@ def keep(folder: Path, part: str, seed: int, case: int, about: str) -> Path:
 
 
 def _special(folder: str, names: list[str]) -> list[str]:
-    """Sockets and pipes, which cannot be copied."""
+    """List sockets and pipes, which cannot be copied."""
     return [name for name in names if not (Path(folder, name).is_file() or Path(folder, name).is_dir())]
 
 
@@ -149,7 +149,7 @@ def describe(argv: list[str] | tuple[str, ...]) -> str:
 
 
 def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[str]:
-    """Files of ``before`` that are gone or different."""
+    """List the files of ``before`` that are gone or different."""
     return [name for name, content in before.items() if after.get(name) != content]
 
 

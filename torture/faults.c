@@ -1,8 +1,8 @@
 /* A shim for LD_PRELOAD that disturbs the n-th system call below a folder.
  *
- * Calls that change something are counted: opening to write, write, fsync, rename, link, unlink, mkdir, rmdir,
- * ftruncate, fallocate, chmod. With EMFILE each open is counted, and nothing else. Descriptors are matched by /proc/self/fd, so that it
- * does not matter who opened them. The process arms the shim itself (server.py), after it was forked.
+ * Calls that change files are counted: opening to write, write, fsync, rename, link, unlink, mkdir, rmdir, ftruncate,
+ * fallocate, chmod. With EMFILE only calls of open are counted. Descriptors are matched by /proc/self/fd, whichever
+ * library opened them. The process arms the shim itself (server.py), after the fork.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -83,7 +83,7 @@ static int below_descriptor(int descriptor) {
   return below(path);
 }
 
-/* Count a call; true if it is to fail. A torn write is left to its caller, which writes half and ends the process. */
+/* Count a call; return true if it must fail. The caller of a torn write writes half and ends the process. */
 static int disturbed(int is_open) {
   if (opens_only && !is_open) return 0;
   long number = ++counted;
@@ -100,7 +100,7 @@ static int disturbed(int is_open) {
       return 0;
     }
     case CLOCK: jumped = 1; return 0;
-    case MEMORY: { /* no more from the system; what the process has already, it may use */
+    case MEMORY: { /* no more memory from the system; the process keeps what it has */
       struct rlimit limit;
       if (!getrlimit(RLIMIT_AS, &limit)) limit.rlim_cur = 0, setrlimit(RLIMIT_AS, &limit);
       return 0;
@@ -151,7 +151,7 @@ DIR *opendir(const char *path) {
   return real(path);
 }
 
-/* Half of a torn write reaches the file. */
+/* Write half of a torn write to the file. */
 #define WRITE(name, arguments, call, half)                                      \
   ssize_t name arguments {                                                      \
     REAL(name);                                                                 \
@@ -206,7 +206,7 @@ ON_PATH(symlink, (const char *to, const char *path), below_at(AT_FDCWD, path), r
 ON_PATH(truncate, (const char *path, off_t size), below_at(AT_FDCWD, path), real(path, size))
 ON_PATH(rmdir, (const char *path), below_at(AT_FDCWD, path), real(path))
 
-/* The clock by which people date things; the monotonic one never jumps. */
+/* Only the wall clock jumps, not the monotonic one. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
   REAL(clock_gettime);
   int result = real(clock, now);

@@ -40,19 +40,19 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A command, in a folder in which an earlier one has left something."""
+    """A command, and the files and commands that prepare its folder."""
 
     name: str
     argv: tuple[str, ...]
     files: tuple[str, ...]  # of the seeds
     target: str  # the folder that is deleted
-    before: tuple[tuple[str, ...], ...] = ()  # commands that make what is there before
+    before: tuple[tuple[str, ...], ...] = ()  # commands that run first
     partly: bool = False  # the last of them is killed before its end
-    expendable: bool = False  # what lies in the deleted folder is not made again
+    expendable: bool = False  # the content of the deleted folder is not made again
     recovery: tuple[str, ...] = ()  # options with which the command is repeated
 
     def deleted(self, kind: str) -> str | None:
-        """The folder that a fault of this kind deletes."""
+        """Return the folder that a fault of this kind deletes."""
         if kind == "whole folder deleted":
             return self.target.partition("/")[0]
         return self.target if kind == "folder deleted" else None
@@ -135,7 +135,7 @@ class Case:
 
 @dataclass
 class Reference:
-    """Of a scenario: the folder before, what it holds then and at the end, and the system calls in between."""
+    """A scenario without a fault: the folder and its content before, the content at the end, and the system calls."""
 
     folder: Path
     before: State
@@ -172,13 +172,13 @@ def run(asked: Options, shim: Path | None) -> Outcome:
 
 
 def _cases(references: dict[str, Reference]) -> Iterator[Case]:
-    """All faults of all scenarios; a case keeps its number as long as the number of system calls does not change."""
+    """Yield all faults of all scenarios; numbers of cases depend only on the numbers of system calls."""
     number = 0
     for scenario in SCENARIOS:
         reference = references[scenario.name]
         for kind, fault in KINDS.items():
             if kind == "whole folder deleted" and "/" not in scenario.target:
-                continue  # it is the same
+                continue  # the same folder
             for call in range(1, (reference.opens if "descriptor" in kind else reference.calls) + 1):
                 yield Case(number, scenario, kind, {**fault, "number": call})
                 number += 1
@@ -189,7 +189,7 @@ def _cases(references: dict[str, Reference]) -> Iterator[Case]:
 
 
 def _is_chosen(asked: Options, case: Case) -> bool:
-    """Each call once with one of the kinds, in turn; all of them in the long run."""
+    """Return whether the case is run: one kind of fault for each call, in turn; in a long run, all kinds."""
     if asked.cases:
         return case.number in asked.cases
     if asked.kind is not None and asked.kind not in (case.scenario.name, case.kind):
@@ -236,7 +236,7 @@ def _call(folder: Path, argv: tuple[str, ...], **more: Any) -> Call:
 def _expect(server: Server, folder: Path, argv: tuple[str, ...], **fault: Any) -> Ended:
     ended = server.one(_call(folder, argv, fault=Fault(str(folder), **fault)))
     if ended.code or ended.signal or ended.hung:
-        raise RuntimeError(f"{describe(argv)} should end well: {ended}")
+        raise RuntimeError(f"{describe(argv)} should end with exit code 0: {ended}")
     return ended
 
 
@@ -254,7 +254,7 @@ def _perform(
     outcome.add(f"command: {scenario.name}")
     ignored = deleted if deleted and scenario.expendable and "/" in deleted else None
     why = _why(case, ended, folder, reference, ignored)
-    is_gone = scenario.name == "report" and case.kind == "whole folder deleted"  # there is nothing to go on with
+    is_gone = scenario.name == "report" and case.kind == "whole folder deleted"  # then there is nothing to resume
     if why is None and _same_program(ended) and not is_gone:
         why = _recovered(server, case, folder, reference, ignored, verified)
     if why is not None:
@@ -270,14 +270,14 @@ def _perform(
 
 
 def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: str | None) -> str | None:
-    """What is wrong with how the command ended, and with what it left."""
+    """Return what is wrong with the end of the command and its files."""
     scenario = case.scenario
     failed_runs = scenario.name in ("study", "tune") and "failed" in ended.out
     little_memory = case.kind in ("little memory", "no memory from then on")
     if ended.hung:
         return f"no end within {SECONDS:.0f} s"
     if ended.signal:
-        if not (case.kind.startswith("killed") or little_memory):  # which XLA and NumPy cannot survive
+        if not (case.kind.startswith("killed") or little_memory):  # XLA and NumPy end the process without memory
             return f"ended by signal {ended.signal}"
     elif ended.code == 0:
         if why := complaint(0, ended.err):
@@ -291,17 +291,17 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
         return why
     deleted = scenario.deleted(case.kind)
     now = state(folder)
-    if failed_runs or not _same_program(ended):  # the tables say so, and are made anew with the next report
+    if failed_runs or not _same_program(ended):  # the tables name the failed runs, and the next report replaces them
         now |= {name: reference.after[name] for name in now if Path(name).stem == "table"}
-    if not _same_program(ended):  # and so does this
+    if not _same_program(ended):  # so the results differ too
         now |= {name: value for name, value in reference.before.items() if name.endswith("environment.json")}
-    if deleted:  # what lay elsewhere must still be there
+    if deleted:  # files elsewhere must still exist
         now |= {name: value for name, value in reference.before.items() if name.startswith(deleted + "/")}
     return _lost(scenario, now, reference)
 
 
 def _left(scenario: Scenario, case: Case, folder: Path) -> State:
-    """What the command left; a folder that was deleted after all was done counts as it was then."""
+    """Read the files that the command left; a folder that was deleted at the end counts as it was before."""
     deleted = scenario.deleted(case.kind)
     if deleted is None or (folder / deleted).exists() or not (folder / f"{deleted}.gone").exists():
         return state(folder)
@@ -310,12 +310,12 @@ def _left(scenario: Scenario, case: Case, folder: Path) -> State:
 
 
 def _same_program(ended: Ended) -> bool:
-    """Return whether native kernels were used. Without them, which a warning says, the bits differ."""
+    """Return whether native kernels were used; without them, as a warning says, the bits differ."""
     return "without native kernels" not in ended.err
 
 
 def _lost(scenario: Scenario, now: State, reference: Reference) -> str | None:
-    """What was saved before and is there no more, neither as it was nor as it was to become."""
+    """Return a saved file that is neither as before nor as at the undisturbed end; None if there is none."""
     for name, before in reference.before.items():
         if "/checkpoints/" in name or name.endswith(".tmp") or name == "tmp":
             continue
@@ -339,7 +339,7 @@ def _lost(scenario: Scenario, now: State, reference: Reference) -> str | None:
 def _recovered(
     server: Server, case: Case, folder: Path, reference: Reference, ignored: str | None, verified: dict[str, str | None]
 ) -> str | None:
-    """Whether the same command without a fault ends as if there had been none.
+    """Check that the same command without a fault ends as the undisturbed one.
 
     It is not tried again for a folder with the same content as an earlier one.
     """
@@ -356,11 +356,11 @@ def _recovered(
     return verified[key]
 
 
-# --- What a folder holds ----------------------------------------------------------------------------------------
+# --- Content of a folder ----------------------------------------------------------------------------------------
 
 
 def state(folder: Path) -> State:
-    """A folder's content, without times and dates, and with databases as what their rows say."""
+    """Read a folder's content, without times and dates; databases are read as rows."""
     found: State = {}
     for name, content in contents(folder).items():
         if (
@@ -376,7 +376,7 @@ def state(folder: Path) -> State:
 def _meaning(path: Path, content: bytes) -> Any:
     if path.name.endswith(".tmp"):
         return None
-    if path.name == "command.txt":  # how it was repeated may differ
+    if path.name == "command.txt":  # the options of the repetition may differ
         return None
     if path.name == "study.json":
         return json.dumps(json.loads(content)["runs"])
@@ -398,11 +398,11 @@ def _rows(path: Path) -> State:
 
 
 def rows(execute: Callable[[str], Any], tables: list[str]) -> State:
-    """Of a store: what is recorded of each run and trial."""
+    """Read the records of a store: each run and trial."""
     found: State = {}
     if "laddernet_runs" not in tables:
         return found
-    # What is not done has no end yet, in whatever way it was left.
+    # A run that is not done has no end, whatever its state.
     for fingerprint, result, history in execute(
         "SELECT fingerprint, result, history FROM laddernet_runs WHERE status = 'done'"
     ):
@@ -422,7 +422,7 @@ def _parsed(value: Any) -> Any:
 
 
 def difference(now: State, wanted: State, ignored: str | None = None) -> str | None:
-    """What is not as it should be at the end; what is left over of unfinished files does not matter."""
+    """Return a difference from the wanted end; remains of unfinished files do not count."""
     for name, value in wanted.items():
         if (ignored and name.startswith(ignored + "/")) or value is None:
             continue

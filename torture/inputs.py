@@ -1,9 +1,9 @@
 """Bad inputs: tables, model files, checkpoints, stores, plans, TOML files and options, damaged or made up.
 
-Each is refused with exit code 2 and one sentence, or accepted where it happens to be valid. No traceback, no crash, no
-hang, no memory beyond a bound, and no file that was there is changed by a refusal. An accepted study or search leaves
+Each is refused with exit code 2 and one sentence, or accepted if it happens to be valid. There is no traceback, crash or
+hang, memory is bounded, and a refusal changes no existing file. An accepted study or search leaves
 all finished runs as they are, and replaces no table by one with fewer runs. A file with a checksum is accepted only if it
-still means the same, unless the checksum was computed anew.
+has the same meaning, unless the checksum was computed anew.
 """
 
 import csv
@@ -46,14 +46,14 @@ class Prepared:
 
     argv: list[str]
     stdin: str | None = None
-    same: bool | None = None  # whether a file with a checksum still means what it did
+    same: bool | None = None  # whether a file with a checksum has the same meaning as before
 
 
 Kind = Callable[["Seeds", random.Random, Path], Prepared]
 
 
 class Seeds:
-    """Valid files, made by the commands themselves, from which bad ones are made."""
+    """Valid files, written by the commands, from which bad ones are made."""
 
     def __init__(self, folder: Path, server: Server, shim: bool, seed: int) -> None:
         self.folder = folder
@@ -278,6 +278,7 @@ def _table_command(rng: random.Random, name: str, target: str = "y") -> list[str
         ["suggest", model, name, "--count", "3", "--out", "out.csv"],
         ["fit", name, "--target", target, "--out", "old.safetensors"],
         ["fit", name, "--target", target, "--also", name, "--category", "size" if model[0] == "m" else "x0"],
+        ["fit", name, "--target", target, "--labels", name, "--out", "old.safetensors"],
         ["curve", name, "--target", target, "--out", "out.svg"],
     ]
     return rng.choice(commands)
@@ -493,7 +494,7 @@ def _parsed(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _loaded(content: bytes) -> dict[str, Any]:
-    """The arrays in the order of their names, which is not the same in every process otherwise."""
+    """Sort arrays by name; the order in a file may differ between processes."""
     return dict(sorted(safetensors.numpy.load(content).items()))
 
 
@@ -567,7 +568,7 @@ def checkpoint(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         return Prepared(argv)
     run = seeds.copy("run", folder)
     records = sorted((run / "checkpoints").glob("*.json"))
-    for path in records[:-1]:  # one is left, so that there is nothing to fall back on
+    for path in records[:-1]:  # the last one is left alone, without an older one to fall back on
         path.unlink()
         path.with_suffix(".safetensors").unlink()
     record, arrays = records[-1], records[-1].with_suffix(".safetensors")
@@ -576,7 +577,7 @@ def checkpoint(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         path = rng.choice([record, arrays])
         path.write_bytes(damaged(rng, path.read_bytes()))
         return Prepared(argv, same=_holds(lambda: (json.loads(record.read_bytes()), arrays.read_bytes()) == before))
-    # What the checksums cannot tell.
+    # Damage that the checksums do not detect.
     changed_record = before[0]
     if rng.random() < 0.5:
         changed_record = mutated(seeds, rng, changed_record)
@@ -614,7 +615,7 @@ def store(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
 
 
 def _change_database(seeds: Seeds, rng: random.Random, path: Path) -> None:
-    """Values, columns and tables that are not what a program left there."""
+    """Change values, columns and tables of a store."""
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         tables = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for _ in range(rng.choice([1, 1, 3])):
@@ -640,7 +641,7 @@ def _change_database(seeds: Seeds, rng: random.Random, path: Path) -> None:
             )
             try:
                 file.execute(statement, values)
-            except (sqlite3.Error, OverflowError):  # a constraint holds
+            except (sqlite3.Error, OverflowError):  # a constraint refuses the value
                 continue
             if statement.startswith(("DROP", "ALTER")):
                 break
@@ -684,12 +685,12 @@ def toml(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
 
 # --- Options ----------------------------------------------------------------------------------------------------
 
-# Not given at random: what reaches for the network, a cluster, or a device.
+# Options that use the network, a cluster or a device are not given at random.
 _LEFT_OUT = {"--executor", "--address", "--storage", "--help", "--data", "--write", "--cpus-per-run", "--gpus-per-run"}
 
 
 def _commands() -> dict[str, list[Any]]:
-    """The options of every command, as its own parser knows them."""
+    """Read the options of every command from its parser."""
     import typer
 
     from laddernet.cli.main import _COMMANDS
@@ -718,6 +719,7 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
         "predict": ["predict", "model.safetensors", "table.csv"],
         "inspect": ["inspect", "model.safetensors"],
         "suggest": ["suggest", "model.safetensors", "table.csv"],
+        "label": ["label", "table.csv"],
         "compare": ["compare", "model.safetensors", "model.safetensors", "table.csv"],
         "curve": ["curve", "table.csv", "--target", "y"],
         "models": ["models"],
@@ -741,8 +743,10 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
             argv.append(rng.choice([*option.opts, *option.secondary_opts]))
             continue
         value = text(seeds, rng).replace("\0", "")
-        if option.opts[0] in ("--out", "--also", "--store", "--space") and value.startswith(("/", "~", "..")):
-            value = "in/" + value.lstrip("/.~")  # nothing outside of the case's folder is written to
+        if option.opts[0] in ("--out", "--also", "--labels", "--store", "--space") and value.startswith(
+            ("/", "~", "..")
+        ):
+            value = "in/" + value.lstrip("/.~")  # only the case's folder may be written to
         if option.opts[0] == "--store" and "://" not in value and rng.random() < 0.3:
             value = (
                 rng.choice(["postgresql://127.0.0.1:1/x", "mysql://a/b", "sqlite:///new.db", "://", "postgresql://"])
@@ -755,7 +759,7 @@ def options(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
 
 
 def combinator(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
-    """A file of one's own with a combinator that is none."""
+    """Write a Python file whose combinator is invalid."""
     good = (
         "import equinox as eqx\n\nclass Mine(eqx.Module):\n    a: object\n\n    def __init__(self, units, *, key=None):\n"
         "        import jax.numpy as jnp\n        self.a = jnp.zeros(units)\n\n    def __call__(self, z, u):\n        return z * self.a + u\n"
@@ -776,7 +780,7 @@ def combinator(seeds: Seeds, rng: random.Random, folder: Path) -> Prepared:
     return Prepared([*command, *TINY, "--out", "new", "--model" if command[0] == "train" else "--models", name])
 
 
-# Each with its share of the cases.
+# The kinds, each with its share of the cases.
 KINDS: dict[str, tuple[Kind, int]] = {
     "csv": (csv_table, 24),
     "npz": (npz_table, 16),
@@ -845,7 +849,7 @@ def _batch(asked: Options, seeds: Seeds, server: Server, cases: list[int], outco
 
 
 def _why(ended: Ended, accepted: bool, made: Prepared, before: dict[str, bytes], folder: Path) -> str | None:
-    """Which promise was broken."""
+    """Return the check that failed; None if there is none."""
     if ended.hung:
         return f"no end within {SECONDS:.0f} s"
     if ended.signal:
@@ -866,14 +870,14 @@ def _why(ended: Ended, accepted: bool, made: Prepared, before: dict[str, bytes],
 
 
 def _replaced(before: dict[str, bytes], after: dict[str, bytes]) -> str | None:
-    """Which saved result an accepted command has changed or lost."""
+    """Return the saved result that an accepted command has changed or lost; None if there is none."""
     from laddernet.report.writers import finished_runs
 
     for name in changed(before, after):
         content = before[name]
         if name.startswith(("study/runs/", "tune/draws/")):
             return f"accepted, but changed {name}"
-        if name == "study/table.csv" and content not in after.values():  # a table that is moved away is kept
+        if name == "study/table.csv" and content not in after.values():  # a table may be moved
             now = finished_runs(after[name].decode()) if name in after else 0
             if now < finished_runs(content.decode()):
                 return "accepted, but the table has fewer runs than before"
@@ -894,4 +898,4 @@ def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
     yield "by kind", ", ".join(f"{name.removeprefix('cases: ')} {counts[name]:,}" for name in sorted(kinds))
     yield "refused with one sentence", f"{counts['refused']:,}"
     yield "accepted, being valid", f"{counts['accepted']:,}"
-    yield "most memory that one took", f"{counts['most memory'] >> 20:,} MB"
+    yield "most memory of one input", f"{counts['most memory'] >> 20:,} MB"

@@ -1,4 +1,4 @@
-"""Kills at random moments, of drivers, workers, Ray nodes and PostgreSQL, until the work is done all the same.
+"""Kill drivers, workers, Ray nodes and PostgreSQL at random moments, until the work is done.
 
 Each campaign starts one or several commands, sends signals at random moments (after a checkpoint, or while a process
 starts), starts again what has ended, and compares the end with that of the undisturbed command, bit by bit: no result
@@ -32,13 +32,13 @@ COUNT, LONG_COUNT = 100, 1_100  # signals
 PER_CAMPAIGN, LONG_PER_CAMPAIGN = 12, 25
 AT_ONCE = 3  # campaigns
 LEASE = 3.0  # seconds
-_RAY_PATIENCE = 8.0  # seconds after which Ray has taken a node for dead, with the settings below
-PATIENCE = 900.0  # seconds without progress that count as a hang; the machine may have other things to do
-_LIVES = 60.0  # seconds that a process may take to end once it should
-_REFUSALS = 30  # ends with a sentence in a row, without progress, that count as a hang
+_RAY_PATIENCE = 8.0  # seconds after which Ray counts a node as dead, with the settings below
+PATIENCE = 900.0  # seconds without progress that count as a hang, also on a busy machine
+_LIVES = 60.0  # seconds that a process may take to end
+_REFUSALS = 30  # consecutive ends with a sentence, without progress, that count as a hang
 _BRIEFLY = "briefly"
 
-# The driver as it is, but for its patience: leases of seconds, and runs that survive any number of deaths.
+# The driver with shorter leases, and without a limit on the attempts of a run.
 ENTRY = f"""
 import os
 from laddernet.study import driver, store
@@ -70,7 +70,7 @@ TUNE = (
 
 @dataclass(frozen=True)
 class Campaign:
-    """Commands that are disturbed together, and which processes are hit how often."""
+    """Commands that are disturbed together, and the processes that get signals."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
@@ -127,7 +127,7 @@ CAMPAIGNS = {
 
 def run(asked: Options, shim: Path | None) -> Outcome:
     outcome = Outcome()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])  # so that every run has one core, also on Ray
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])  # so that each run has one core, also on Ray
     (asked.work / "cache").mkdir(parents=True, exist_ok=True)
     wanted = asked.count or (LONG_COUNT if asked.long else COUNT)
     names = [name for name in CAMPAIGNS if name not in _missing()]
@@ -142,7 +142,7 @@ def run(asked: Options, shim: Path | None) -> Outcome:
             with turn:
                 number = next(numbers, None)
                 enough = not asked.cases and _signals(outcome) >= wanted
-                if number is None or (enough and number >= len(names)):  # each campaign at least once
+                if number is None or (enough and number >= len(names)):  # each campaign runs at least once
                     return
             campaign = CAMPAIGNS[names[number % len(names)]]
             kills = campaign.kills or (LONG_PER_CAMPAIGN if asked.long else PER_CAMPAIGN)
@@ -156,13 +156,13 @@ def run(asked: Options, shim: Path | None) -> Outcome:
 
 
 def _signals(outcome: Outcome) -> int:
-    """Signals sent, without brief suspensions."""
+    """Count the signals, without brief suspensions."""
     counts = outcome.counts.items()
     return sum(count for what, count in counts if what.startswith("SIG") and not what.endswith(_BRIEFLY))
 
 
 def _missing() -> list[str]:
-    """Campaigns for which something is not installed."""
+    """List the campaigns whose programs are not installed."""
     from importlib.util import find_spec
 
     missing = [] if _postgres_programs() else ["PostgreSQL"]
@@ -170,7 +170,7 @@ def _missing() -> list[str]:
 
 
 def _refer(asked: Options, name: str) -> State:
-    """What the undisturbed command leaves."""
+    """The results of the undisturbed command."""
     folder = asked.work / "references" / name
     folder.mkdir(parents=True)
     argv = {"train": TRAIN, "study": (*STUDY, "--out", "work"), "tune": (*TUNE, "--jobs", "2", "--out", "work")}[name]
@@ -182,12 +182,12 @@ def _refer(asked: Options, name: str) -> State:
 
 
 def _result(folder: Path, outs: list[str], url: str | None) -> State:
-    """What must come out the same: every run's files by the name of its folder, the tables, the store."""
+    """Read the results to compare: each run's files by the name of its folder, the tables, the store."""
     found: State = {}
     for out in outs:
         files = state(folder / out)
         for name, value in files.items():
-            # What another driver finished in its own folder may have been begun in this one.
+            # A run that this driver began may have been finished by another, in its folder.
             if "runs/" in name and f"{name.rpartition('/')[0]}/result.json" not in files:
                 continue
             kept = (
@@ -213,7 +213,7 @@ def _result(folder: Path, outs: list[str], url: str | None) -> State:
 
 
 def _recorded(url: str) -> State:
-    """What a store in PostgreSQL says, once the server has recovered from the last signal."""
+    """Read a store in PostgreSQL, after the server has recovered from the last signal."""
     import sqlalchemy
 
     ends = time.monotonic() + _LIVES
@@ -239,7 +239,7 @@ def _rows_of(url: str) -> State:
 
 
 class Disturbed:
-    """A campaign under way."""
+    """A running campaign."""
 
     def __init__(
         self, asked: Options, number: int, campaign: Campaign, kills: int, reference: State, outcome: Outcome
@@ -254,7 +254,7 @@ class Disturbed:
         self.drivers: dict[int, subprocess.Popen[str]] = {}
         self.done: set[int] = set()
         self.failed: list[str] = []
-        self.results: frozenset[str] = frozenset()  # that have been seen
+        self.results: frozenset[str] = frozenset()  # seen so far
         self.refusals = 0
         self.server: Postgres | None = None
         self.cluster: Any = None
@@ -279,7 +279,7 @@ class Disturbed:
                 self._disturb()
                 if not self.failed:
                     self._judge()
-            except Exception:  # in these checks; the other campaigns go on, and the figures are not lost
+            except Exception:  # in these checks; the other campaigns and the figures are kept
                 self.failed.append(f"the check itself has failed: {traceback.format_exc()}")
         if self.failed:
             about = "\n".join(self.failed)
@@ -297,7 +297,7 @@ class Disturbed:
             if sent >= self.kills:
                 self._wait(lambda: False)
                 continue
-            # While something starts; but then one must get on before the next, so that the work has an end.
+            # During a start. Then progress is required before the next signal, so that the work ends.
             early = not early and self.rng.random() < 0.4
             if early:
                 self._sleep(self.rng.uniform(0, 4))
@@ -313,7 +313,7 @@ class Disturbed:
                 self._check_results()
 
     def _start(self) -> bool:
-        """Start what has been ended; false if all commands have done their work."""
+        """Start commands again that have ended; return False if all are done."""
         for place, argv in enumerate(self.campaign.commands):
             driver = self.drivers.get(place)
             if place in self.done or (driver is not None and driver.poll() is None):
@@ -332,7 +332,7 @@ class Disturbed:
                     if self.refusals > _REFUSALS:
                         self.failed.append(f"a driver ends again and again: {last_line(err)}\n{out}\n{err}")
                         return False
-                    time.sleep(0.2)  # it met another that has not ended yet, or a server that is not up again
+                    time.sleep(0.2)  # another process has not ended yet, or a server is not ready
             filled = [part.format(**self.places) if part.startswith("{") else part for part in argv]
             self.drivers[place] = subprocess.Popen(
                 [sys.executable, "-c", ENTRY, *filled],
@@ -345,12 +345,12 @@ class Disturbed:
         return len(self.done) < len(self.campaign.commands)
 
     def _hit(self, victim: str) -> str | None:
-        """Send the signal; return the name under which it counts, None if there is no such process just now."""
+        """Send the signal; return the name under which it is counted, or None if there is no such process."""
         if "Ray node" in victim and self.cluster.nodes["other"].poll() is not None:
-            self.cluster.start("other")  # it was killed, or ended because the others took it for dead
+            self.cluster.start("other")  # it was killed, or ended because the others counted it as dead
             return None
         if "PostgreSQL" in victim and self.server is not None and self.server.has_ended:
-            self.server.start()  # a server that loses a backend may end instead of recovering
+            self.server.start()  # a server without a backend may end instead of recovering
             return None
         found = self._found(victim)
         if not found:
@@ -369,13 +369,13 @@ class Disturbed:
         return victim
 
     def _found(self, victim: str) -> list[int]:
-        """The processes that a signal is for: one chosen at random, or all of a node or server."""
+        """Return the processes that get a signal: one at random, or all of a node or server."""
         running = [driver.pid for driver in self.drivers.values() if driver.poll() is None]
         name = victim.partition(" ")[2]
         if name == "Ray node":
             return list(self.cluster.processes("other"))
         if name == "PostgreSQL" and self.server is not None:
-            # A killed server's processes notice that by themselves; a suspended one's would go on.
+            # The processes of a killed server end by themselves; those of a suspended one would go on.
             return [self.server.pid, *(children(self.server.pid) if "SIGSTOP" in victim else [])]
         if name == "PostgreSQL backend" and self.server is not None:
             found = children(self.server.pid)
@@ -403,7 +403,7 @@ class Disturbed:
         return f"{victim} {_BRIEFLY if brief else 'beyond the lease'}"
 
     def _check_results(self) -> None:
-        """No result that was there once is gone."""
+        """Check that no result has disappeared."""
         now = self._progress()
         if gone := [name for name in self.results if name not in now]:
             self.failed.append(f"a result has disappeared: {', '.join(sorted(gone))}")
@@ -423,7 +423,7 @@ class Disturbed:
             time.sleep(0.01)
 
     def _wait(self, condition: Callable[[], bool]) -> None:
-        """Until the condition holds, or a driver has ended."""
+        """Wait until the condition holds or a driver has ended."""
         ends = time.monotonic() + PATIENCE
         running = [driver for place, driver in self.drivers.items() if place not in self.done]
         while not condition() and all(driver.poll() is None for driver in running):
@@ -454,7 +454,7 @@ class Disturbed:
         self.outcome.add("results compared", sum(name.endswith("result.json") for name in wanted))
 
     def _left(self) -> list[int]:
-        """Processes of this campaign that are still there."""
+        """List the processes of this campaign that still run."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -473,7 +473,7 @@ class Disturbed:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that any thread of a process has started."""
+    """List the child processes of all threads of a process."""
     found: list[int] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -492,14 +492,14 @@ def _postgres_programs() -> Path | None:
 
 
 class Postgres:
-    """A PostgreSQL server of one's own, which can be killed and started again."""
+    """A PostgreSQL server for the campaigns, which can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         programs = _postgres_programs()
         assert programs is not None
         self._programs, self._folder = programs, folder
         self._as: dict[str, Any] = {}
-        if os.geteuid() == 0:  # as whom the server refuses to run
+        if os.geteuid() == 0:  # the server refuses to run as root
             user = pwd.getpwnam("postgres")
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
             os.chown(folder, user.pw_uid, user.pw_gid)
@@ -509,7 +509,7 @@ class Postgres:
 
     def _call(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / program), "-D", str(self._folder / "data"), *arguments]
-        with (self._folder / "output").open("w") as output:  # not a pipe, which the server would keep open
+        with (self._folder / "output").open("w") as output:  # a pipe would stay open in the server
             subprocess.run(command, cwd=self._folder, stdout=output, stderr=output, check=True, **self._as)
 
     def start(self) -> None:
@@ -518,14 +518,14 @@ class Postgres:
             try:
                 self._call("pg_ctl", "start", "-w", "-t", "120", "-l", str(self._folder / "log"), "-o", options)
                 return
-            except subprocess.CalledProcessError:  # processes of the killed one still have its shared memory
+            except subprocess.CalledProcessError:  # processes of the killed server still hold its shared memory
                 if attempt == 19:
                     raise
                 time.sleep(0.5)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server has ended by itself: it then removes the file that holds its process id."""
+        """Return whether the server has ended by itself: then it removes the file with its process id."""
         return not self._pid_file.exists()
 
     @property
@@ -556,14 +556,14 @@ def postgres() -> Iterator[Postgres]:
 
 @contextmanager
 def ray_cluster(settings: dict[str, str]) -> Iterator[Any]:
-    """The cluster of two nodes that the tests use."""
+    """Start the cluster of two nodes that the tests use."""
     sys.path.insert(0, str(ROOT / "tests"))
     from ray_cluster import Cluster
 
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
     cluster = Cluster(folder)
     cluster.environment |= {"RAY_health_check_timeout_ms": "1500", "RAY_health_check_failure_threshold": "3"}
-    # What is compiled must be the same everywhere.
+    # Compiled programs must be the same everywhere.
     cluster.environment |= {name: settings[name] for name in settings if name.startswith(("XLA_", "JAX_", "OPENBLAS_"))}
     cluster.environment |= {name: settings[name] for name in ("PYTHONPATH", "LADDERNET_CACHE")}
     try:

@@ -1,6 +1,6 @@
-"""results/torture.md: a section for each part, made from the figures of its last runs, which torture.json keeps.
+"""Write results/torture.md: a section for each part, with the figures of its last runs from torture.json.
 
-Figures of several runs are added up only if all are of the same code: the files of ``laddernet`` and ``torture``.
+Figures of several runs are added only if they have the same code: the files of ``laddernet`` and ``torture``.
 """
 
 import argparse
@@ -29,7 +29,7 @@ Figures = Callable[[Outcome], Iterator[tuple[str, str]]]
 
 
 def code() -> str:
-    """A digest of the program under test and of the checks."""
+    """Return a digest of the program under test and of the checks."""
     whole = hashlib.sha256()
     for path in sorted(path for name in ("laddernet", "torture") for path in (ROOT / name).rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -40,7 +40,7 @@ def code() -> str:
 def write(
     part: str, figures: dict[str, Figures], outcome: Outcome, started: str, seconds: float, given: argparse.Namespace
 ) -> None:
-    """Replace the section of a part, or add this run to it. ``started`` is the `code` with which it began."""
+    """Replace the section of a part, or add this run to it. ``started`` is the `code` at its start."""
     path = FILE.with_suffix(".json")
     kept: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     run = {
@@ -69,7 +69,7 @@ def _section(kept: dict[str, Any], figures: Figures) -> str:
         for run in runs
     ]
     if len(runs) > 1:
-        lines = [*(f"- {line}" for line in lines), "", f"All of the same code ({kept['code']}), added up:"]
+        lines = [*(f"- {line}" for line in lines), "", f"The sum of these runs, with the same code ({kept['code']}):"]
     lines += [
         "",
         "| | |",
@@ -84,7 +84,7 @@ def _section(kept: dict[str, Any], figures: Figures) -> str:
 
 
 def _sum(runs: list[dict[str, Any]]) -> Outcome:
-    """Counts of several runs added up; of a maximum, the largest."""
+    """Add the counts of several runs; for a maximum, take the largest."""
     total: Counter[str] = Counter()
     for run in runs:
         for name, count in run["counts"].items():
@@ -101,13 +101,13 @@ def _command(part: str, given: argparse.Namespace) -> str:
 
 
 def general(why: str) -> str:
-    """The reason without what differs from case to case."""
+    """Return the reason without the numbers of the case."""
     short = re.sub(r"\d+", "N", " ".join(why.split()))[:140]
     return short.replace("|", "\\|").replace("<", "‹").replace("`", "'")
 
 
 def _commit() -> str:
-    """The commit, and whether the code differs from it."""
+    """Return the commit, with `-dirty` if the code differs from it."""
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     same = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "laddernet", "torture"], cwd=ROOT)
     return (head.stdout.strip() or "unknown") + ("" if same.returncode == 0 else "-dirty")

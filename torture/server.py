@@ -27,35 +27,35 @@ _SHOWN = 20_000  # characters of the output of a call
 
 @dataclass(frozen=True)
 class Fault:
-    """What the shim does at the n-th system call below a folder (see faults.c)."""
+    """The action of the shim at the n-th system call below a folder (see faults.c)."""
 
     folder: str
     number: int = 0
     action: str = "count"
     target: str = ""  # the folder that is deleted
     errno: int = 0
-    onwards: bool = False  # all later calls fail, too
+    onwards: bool = False  # all later calls fail too
     seconds: float = 0.0  # by which the clock jumps
 
 
 @dataclass(frozen=True)
 class Call:
-    """A command and the conditions under which it runs."""
+    """A command and its conditions."""
 
     argv: Sequence[str]
     cwd: str
-    stubs: bool = False  # stop where training would begin, and count the input as accepted
+    stubs: bool = False  # stop before the training, and count the input as accepted
     inline: bool = False  # studies and searches train in the driver's process
     stdin: str | None = None  # a file
     seconds: float = 60.0
     memory: int | None = None  # bytes of address space beyond those of the server
-    descriptors: int | None = None  # beyond those that are open
+    descriptors: int | None = None  # beyond the open ones
     fault: Fault | None = None
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a call ended."""
+    """The end of a call."""
 
     code: int = 0
     signal: int = 0
@@ -64,11 +64,11 @@ class Ended:
     out: str = ""
     err: str = ""
     memory: int = 0  # bytes by which the process grew
-    calls: int = 0  # that the shim counted
+    calls: int = 0  # system calls that the shim counted
 
 
 class Accepted(BaseException):
-    """Raised in the place of training."""
+    """Raised instead of training."""
 
 
 # --- The client -------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Server:
         self._log = log
 
     def call(self, calls: Sequence[Call]) -> Iterator[Ended]:
-        """Perform these one after another."""
+        """Perform calls one after another."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([asdict(call) for call in calls]).encode() + b"\n")
@@ -118,7 +118,7 @@ class Server:
 
 
 class Pool:
-    """Servers that share the work."""
+    """Several servers that share the calls."""
 
     def __init__(self, servers: Sequence[Server]) -> None:
         self._servers = servers
@@ -140,7 +140,7 @@ class Pool:
             self._idle.append(server)
 
     def map(self, function: Callable[[Server, Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """What the function makes of each item, as many at a time as there are servers."""
+        """Apply the function to each item, in as many threads as there are servers."""
 
         def perform(item: Any) -> Any:
             with self.one() as server:
@@ -149,7 +149,7 @@ class Pool:
         with ThreadPoolExecutor(len(self._servers)) as pool:
             try:
                 yield from pool.map(perform, items)
-            finally:  # after Ctrl-C, only what is under way is waited for
+            finally:  # after Ctrl-C, wait only for running calls
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -173,7 +173,7 @@ def _call(values: dict[str, Any]) -> Call:
 
 
 def _fork(calls: Sequence[Call], replies: Any) -> int:
-    """Perform calls in a new process as far as it lives; reply to each; return how many that were."""
+    """Perform calls in a new process until it ends; reply to each; return their number."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -209,7 +209,7 @@ def _fork(calls: Sequence[Call], replies: Any) -> int:
 
 
 def _last_output() -> str:
-    """What the last call wrote to stderr before its process ended."""
+    """Return the last call's output on stderr before its process ended."""
     try:
         return _error_file().read_text(errors="replace")[:_SHOWN]
     except OSError:
@@ -221,7 +221,7 @@ def _error_file(pid: int | None = None) -> Path:
 
 
 def _child(calls: Sequence[Call], writer: int) -> None:
-    # In the parent's name, so that what is written before a kill can be found by it.
+    # Named after the parent, which reads it after a kill.
     error = os.open(_error_file(os.getppid()), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     output = os.memfd_create("stdout")
     os.dup2(output, 1)
@@ -317,7 +317,7 @@ def _disarm() -> int:
 
 
 def _import_all() -> None:
-    """All that commands import when they are called, and nothing computed."""
+    """Import all modules that commands import, and compute nothing."""
     import gc
 
     import jax._src.xla_bridge
@@ -353,14 +353,14 @@ def _import_all() -> None:
     import laddernet.tune.outcome
 
     laddernet.cli.main._docstrings = _cached(laddernet.cli.main._docstrings)  # type: ignore[attr-defined]
-    typer.main.get_command(laddernet.cli.main.app)  # parses them now
+    typer.main.get_command(laddernet.cli.main.app)  # parses the commands now
     assert not jax._src.xla_bridge.backends_are_initialized(), "JAX has threads already; nothing can be forked"
     gc.collect()
     gc.freeze()
 
 
 def _cached(function: Any) -> Any:
-    """The same function, which parses the commands' modules once and not in each call."""
+    """Cache a function, so that the commands' modules are parsed once and not in each call."""
     found: dict[str, Any] = {}
 
     def cached(module: str, names: Sequence[str]) -> Any:
@@ -372,7 +372,7 @@ def _cached(function: Any) -> Any:
 
 
 def _put_stubs() -> None:
-    """End with `Accepted` where an input has passed all checks and training would begin."""
+    """Raise `Accepted` where an input has passed all checks and training would begin."""
     import laddernet.classifier.estimator
     import laddernet.study.driver
     import laddernet.training.loop
@@ -407,7 +407,7 @@ def _train_inline() -> None:
             return [(slot, worker.perform(asdict(task), lambda record: None))]
 
         def __getattr__(self, name: str) -> Any:
-            """`close`, and whatever else a driver may ask of an executor that has nothing under way."""
+            """Do nothing for `close` and any other method of an executor without running work."""
             return lambda *_, **__: None
 
     laddernet.cli.runs.choose_executor = lambda *_, **__: Inline()  # type: ignore[assignment]

@@ -50,7 +50,25 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the labelled rows, from 0 to 1; raise InputError if no row has a label."""
+        """Compute the accuracy on the labelled rows.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+        y : the class of each row; rows without a label do not count.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        float
+            The accuracy, from 0 to 1.
+
+        Raises
+        ------
+        InputError
+            If no row has a label.
+        """
         check_consistent_length(X, y, sample_weight)
         rows, truth = known_labels(y, self.unlabeled)
         if not len(truth):
@@ -64,16 +82,26 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         path : the file, which is written completely or not at all.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
         """
         modelfile.write(path, self._kind, *self.state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the classifier in a file of `save`; no code from the file is run.
+        """Read a classifier from a file of :meth:`save`; no code in the file is run.
 
         Parameters
         ----------
         path : the file.
+
+        Returns
+        -------
+        Self
+            The fitted classifier, which predicts as before.
 
         Raises
         ------

@@ -1,6 +1,5 @@
 """LadderClassifier: the Ladder Network as a scikit-learn estimator."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -13,16 +12,21 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from laddernet.checks import flag, is_finite
+from laddernet.checks import flag
 from laddernet.classifier.base import SemiSupervisedClassifier
-from laddernet.classifier.labels import is_missing
+from laddernet.classifier.stored import (
+    arrays_below,
+    as_json,
+    check_shapes,
+    restored_classes,
+    restored_parameters,
+    restored_scaling,
+)
 from laddernet.errors import InputError
-from laddernet.inference.network import Scaling, encoder_arrays, folded, join, log_softmax, softmax
+from laddernet.inference.network import folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
     from laddernet.network.models import AnyModel
-
-_MOST_CLASS_BYTES = 1 << 30  # limit for the classes of a file in memory
 
 
 class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSupervisedClassifier):
@@ -156,26 +160,84 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row of X, as an array of shape (rows,)."""
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows,)
+            The most probable class of each row.
+        """
         best = self._logits(X).argmax(axis=1)
         classes: np.ndarray = self.classes_[best]
         return classes
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes, in the order of ``classes_``: an array of shape (rows, classes)."""
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The probabilities, in the order of ``classes_``.
+        """
         return softmax(self._logits(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of `predict_proba`."""
+        """Compute the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The logarithms of :meth:`predict_proba`.
+        """
         return log_softmax(self._logits(X))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the logits; with two classes, the second logit minus the first, of shape (rows,)."""
+        """Compute the logits.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The logits; with two classes, the second logit minus the first, of shape (rows,).
+        """
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
-        """Return the activations of a layer: 0 is the scaled input, None the last hidden layer."""
+        """Compute the activations of a layer.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+        layer : int, optional
+            The layer: 0 is the scaled input, None the last hidden layer.
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, units)
+            The activations.
+
+        Raises
+        ------
+        InputError
+            If there is no such layer, or ``set_output`` asks for a data frame of another layer than the last hidden
+            one.
+        """
         check_is_fitted(self)
         top = len(self.network_.weights)
         layer = top - 1 if layer is None else layer
@@ -212,7 +274,15 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         return tags
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the fitted state: arrays, and a description that JSON can hold."""
+        """Return the fitted state.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The arrays by name.
+        dict
+            All else, in values for JSON.
+        """
         check_is_fitted(self)
         scaling = self.network_.scaling
         arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
@@ -236,7 +306,22 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
-        """Make a classifier from its :meth:`state`."""
+        """Make a classifier from its :meth:`state`.
+
+        Parameters
+        ----------
+        arrays, about : the two parts of the state.
+
+        Returns
+        -------
+        LadderClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        InputError
+            If a value is out of range, or an array holds NaN or infinity.
+        """
         made = cls(**restored_parameters(about["parameters"], cls._get_param_names()))
         made.classes_ = restored_classes(about["classes"])
         made.n_features_in_ = about["n_features_in"]
@@ -254,83 +339,25 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         made._networks = [arrays_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3, shares were always equal
         made._shares = about.get("shares", equal)
-        _check_shapes(made._networks, made.n_features_in_, len(made.classes_))
+        check_shapes(made._networks, made.n_features_in_, len(made.classes_))
         made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
         # Older files do not hold it; in these, only the scaling by columns has a bound.
         made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
         return made
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write an ONNX model: input ``X``, outputs ``label`` and ``probabilities``. The package onnx is required."""
+        """Write an ONNX model: input ``X``, outputs ``label`` and ``probabilities``. The package onnx is required.
+
+        Parameters
+        ----------
+        path : the file, which is written completely or not at all.
+
+        Raises
+        ------
+        InputError
+            If the package onnx is missing, or the file cannot be written.
+        """
         from laddernet.inference.onnx import write
 
         check_is_fitted(self)
         write(Path(path), self.network_, self.classes_)
-
-
-def restored_parameters(held: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters that `as_json` has written, without those that it could not hold or that are unknown."""
-    parameters = {name: as_held["value"] for name, as_held in held.items() if "value" in as_held}
-    parameters |= {name: dict(as_held["pairs"]) for name, as_held in held.items() if "pairs" in as_held}
-    return {name: value for name, value in parameters.items() if name in known}
-
-
-def restored_scaling(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Scaling:
-    """Return the scaling in a file; refuse arrays that are not finite, and shapes that are not one for each column."""
-    if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
-        raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
-    bound = about.get("bound")  # None before format 2
-    if bound is not None and not (is_finite(bound) and bound > 0):
-        raise InputError("The model's bound is not a number above 0; save the model anew.")
-    scaling, columns = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], bound), about["n_features_in"]
-    shapes = {scaling.shift.shape, scaling.factor.shape}
-    if type(columns) is not int or shapes != {(columns,)}:
-        raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
-    return scaling
-
-
-def restored_classes(held: Mapping[str, Any]) -> np.ndarray:
-    """Return the classes in a file, and refuse a type that would take too much memory."""
-    values, dtype = held["values"], np.dtype(held["dtype"])
-    if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
-        raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
-    return np.array(values, dtype=dtype)
-
-
-def _check_shapes(networks: Sequence[Mapping[str, np.ndarray]], columns: int, top: int) -> None:
-    """Refuse networks of a file whose shapes do not match its columns, or that have not one logit per class."""
-    for network in networks:
-        below = columns
-        for l, (W, gamma, beta) in enumerate(zip(*encoder_arrays(network), strict=True)):
-            others = (gamma, beta, *(network[f"statistics.{name}.{l}"] for name in ("mu", "sigma")))
-            if W.shape[:1] != (below,) or any(W.shape[1:] != other.shape for other in others):
-                raise ValueError(f"the shapes in layer {l + 1} do not fit")
-            below = W.shape[1]
-        if below != top:
-            raise ValueError(f"it has {top} classes and {below} logits")
-
-
-def arrays_below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names start with a prefix, by the rest of the name."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy's types to Python's, and missing values to None."""
-    if isinstance(value, list | tuple):
-        return [_plain(held) for held in value]
-    if is_missing(value):
-        return None
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def as_json(value: Any) -> dict[str, Any]:
-    """Return a parameter as JSON for a file; of a class or a generator, which JSON cannot hold, only its repr."""
-    value = value.id if hasattr(value, "combinator") else _plain(value)
-    kind = "value"
-    if isinstance(value, dict):  # JSON would convert its keys to text
-        kind, value = "pairs", [[_plain(key), _plain(held)] for key, held in value.items()]
-    try:
-        return {kind: json.loads(json.dumps(value))}
-    except TypeError:
-        return {"shown": repr(value)}

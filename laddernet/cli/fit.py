@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +37,7 @@ from laddernet.cli.table_options import (
     Epochs,
     Hidden,
     Json,
+    Labels,
     MaxSteps,
     ModelId,
     Networks,
@@ -66,6 +67,7 @@ def fit(
         Path | None, typer.Option("--out", help="The model's file. [default: DATA's name with .safetensors]")
     ] = None,
     also: Also = None,
+    labels: Labels = None,
     drop: Drop = "",
     use: Use = "",
     category: Category = "",
@@ -93,9 +95,9 @@ def fit(
     """Train a classifier on a table in which some rows have a label."""
     check_method(method)
     check_pictures(confusion, calibration)
-    table, others = _opened("fit", data, also, delimiter, encoding)
+    table, others, files = _opened("fit", data, also, labels, delimiter, encoding)
     path = out or data.with_suffix(".safetensors")
-    _check_out(path, data, *(also or ()))
+    _check_out(path, data, *(also or ()), *(labels or ()))
     if out is None:
         _spare_foreign(path)
     _prepare(model)
@@ -103,6 +105,7 @@ def fit(
     from laddernet.classifier.few_labels import AUTO, FewLabelClassifier
     from laddernet.classifier.members import BLEND
     from laddernet.table.estimate import estimate as estimated
+    from laddernet.table.gain import earlier_estimate, gain
     from laddernet.table.model import TableModel
 
     settings = _settings(hidden, networks, epochs, max_steps, seed)
@@ -115,9 +118,10 @@ def fit(
     tell = _quiet if as_json else show
     used = BLEND if method == AUTO else method
     with stoppable("Stopped; nothing was saved."):
-        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
+        rows = _rows(table, target, others, files, unlabeled, drop=drop, use=use, category=category)
         if not as_json:
             _print_rows(table.name, rows)
+        before = earlier_estimate(rows.target, path, data.with_suffix(".safetensors")) if files else None
         started = time.monotonic()
         trained = fitted(rows, used)
         seconds = time.monotonic() - started
@@ -138,11 +142,15 @@ def fit(
         print_estimate(trained.estimate, list(rows.classes))
     elif reason:
         tell(reason)
+    if files and (gained := gain(before, trained.estimate)):
+        tell(gained)
     drawn = [*save_pictures(trained.estimate, list(rows.classes), confusion, calibration)]
     for picture in drawn:
         tell(f"saved to {picture}")
     if as_json:
-        about = {"notices": rows.notices, "no_estimate": reason or None, "seconds": seconds, "method": used}
+        about: dict[str, Any] = {"notices": rows.notices, "no_estimate": reason or None, "seconds": seconds}
+        about |= {"rounds": [asdict(each) for each in rows.rounds], "earlier_estimate": before and before.about()}
+        about |= {"method": used}
         judged = trained.estimate and trained.estimate.about(rows.classes)
         print_json({"model": str(path), **_about(rows), **about, "estimate": judged, "pictures": [*map(str, drawn)]})
 
@@ -161,6 +169,7 @@ def curve(
         int, typer.Option(min=2, max=1000, help="Random draws of labels for each count; each is a training.")
     ] = 5,
     also: Also = None,
+    labels: Labels = None,
     drop: Drop = "",
     use: Use = "",
     category: Category = "",
@@ -175,7 +184,7 @@ def curve(
     as_json: Json = False,
 ) -> None:
     """Measure how the error falls with the number of labels."""
-    table, others = _opened("curve", data, also, delimiter, encoding)
+    table, others, files = _opened("curve", data, also, labels, delimiter, encoding)
     from laddernet.classifier.curve import (
         check_picture,
         folds_possible,
@@ -188,7 +197,7 @@ def curve(
 
     if out is not None:
         check_picture(out)
-        _check_out(out, data, *(also or ()))
+        _check_out(out, data, *(also or ()), *(labels or ()))
     _prepare(model)
     asked = None if counts is None else whole_numbers("counts", counts)
     classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
@@ -199,7 +208,7 @@ def curve(
             _print_point(point, repeats, model, first=next(heads, False))
 
     with stoppable("Stopped; no picture was written." if out else "Stopped."):
-        rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
+        rows = _rows(table, target, others, files, unlabeled, drop=drop, use=use, category=category)
         if not as_json:
             _print_rows(table.name, rows)
         if not folds_possible(rows.codes):
@@ -232,15 +241,21 @@ def curve(
 
 
 def _opened(
-    command: str, data: Path, also: list[Path] | None, delimiter: str | None, encoding: str | None
-) -> tuple["Table", list["Table"]]:
-    """Open the table, and those of --also."""
-    if str(data) == "-":
+    command: str,
+    data: Path,
+    also: list[Path] | None,
+    labels: list[Path] | None,
+    delimiter: str | None,
+    encoding: str | None,
+) -> tuple["Table", list["Table"], list["Table"]]:
+    """Open the table, those of --also, and those of --labels."""
+    if "-" in map(str, [data, *(also or ()), *(labels or ())]):
         raise InputError(f"`{command}` reads its table more than once; give a file instead of standard input.")
     from laddernet.table.read import open_table
+    from laddernet.table.rounds import open_labels
 
     table, *others = [open_table(path, delimiter=delimiter, encoding=encoding) for path in (data, *(also or ()))]
-    return table, others
+    return table, others, [open_labels(path, delimiter=delimiter, encoding=encoding) for path in labels or ()]
 
 
 def _prepare(model: str) -> None:
@@ -288,13 +303,20 @@ def _spare_foreign(path: Path) -> None:
         raise InputError(f"{path} exists and is not a whole model that `fit` saved; {advice}.") from error
 
 
-def _rows(table: "Table", target: str | None, also: Sequence["Table"], unlabeled: str | None, **columns: str) -> "Rows":
+def _rows(
+    table: "Table",
+    target: str | None,
+    also: Sequence["Table"],
+    labels: Sequence["Table"],
+    unlabeled: str | None,
+    **columns: str,
+) -> "Rows":
     """Read the rows to train on; ``columns`` are lists of names, by option."""
     from laddernet.table.rows import read_rows
 
     with _shown("Reading"):
         named = {option: names_in(names) for option, names in columns.items()}
-        return read_rows(table, target, also=also, unlabeled=unlabeled, **named)
+        return read_rows(table, target, also=also, labels=labels, unlabeled=unlabeled, **named)
 
 
 # --- Output -----------------------------------------------------------------------------------------------------
@@ -336,8 +358,8 @@ def _print_rows(table: str, rows: "Rows") -> None:
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
         show(f"Not used: {listed(names)} ({reason})")
-    for notice in rows.notices:
-        show(notice)
+    for line in [*(each.sentence() for each in rows.rounds), *rows.notices]:
+        show(line)
     sys.stdout.flush()
 
 
@@ -346,7 +368,7 @@ def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> No
     name = _called(model)
     width = max(len(name), 14)
     if first:
-        print(f"Error on {point.judged:,} held-out labelled rows, mean of {repeats} random draws of labels,")
+        print(f"Error on {point.judged:,} held-out labelled rows, mean ± standard error of {repeats} random draws,")
         print("beside logistic regression, which is trained on the labelled rows only:")
         print(f"labels per class   labels  {name:>{width}}  logistic regression")
     shown, alone = point.shown(), point.shown(alone=True)

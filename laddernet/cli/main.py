@@ -22,9 +22,11 @@ from laddernet.text import say, visible
 _COMMANDS = {
     "laddernet.cli.fit": ["fit", "curve"],
     "laddernet.cli.predict": ["predict", "suggest"],
+    "laddernet.cli.label": ["label"],
     "laddernet.cli.inspect": ["inspect", "compare"],
     "laddernet.cli.catalogue": ["models", "data"],
     "laddernet.cli.train": ["train"],
+    "laddernet.cli.sample": ["sample"],
     "laddernet.cli.study": ["study", "report"],
     "laddernet.cli.tune": ["tune"],
 }

@@ -4,7 +4,7 @@ What they need is imported when a command runs, so that ``--help`` and shell com
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,8 @@ from laddernet.cli.table_options import (
     Encoding,
     JsonLines,
     Keep,
+    KeepCells,
+    Labels,
     ModelFile,
     ModelTarget,
     ModelUnlabeled,
@@ -27,6 +29,8 @@ from laddernet.errors import InputError
 from laddernet.text import say, show
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from laddernet.table.model import TableModel
     from laddernet.table.table import Dialect, Table
 
@@ -45,21 +49,30 @@ def predict(
     """Write the class of each row and its probability; the table may be larger than memory."""
     import numpy as np
 
-    trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
+    from laddernet.table.ahead import processed
+
+    trained, table = opened(model, data, out, delimiter=delimiter, encoding=encoding)
+    copied = [name for name in trained.identifiers if name in table.columns] if keep is None else names_in(keep)
     _check(trained, table, copied)
     added = ["class", "confidence", *(f"p({name})" for name in trained.classes if proba)]
+    names = np.array(trained.classes, object)
     unread: Counter[str] = Counter()
     count = 0
-    with stoppable(f"Stopped; {out} is as it was."), _writer(out, raw, as_json, _dialect(trained, table)) as writer:
-        writer.writerow(_header([], copied, added))
-        for part in trained.parts(table, copied):
-            p = trained.classifier.predict_proba(trained.features(part, unread))
-            best = p.argmax(axis=1)
+    with stoppable(f"Stopped; {out} is as it was."), _writer(out, raw, as_json, dialect_of(trained, table)) as writer:
+        writer.writerow([*_given(copied, added), *added])
+
+        def lines(part: Any) -> tuple[str, int, Counter[str]]:
+            odd: Counter[str] = Counter()
+            p = trained.classifier.predict_proba(trained.features(part, odd))
             columns: list[Any] = [_cells(part[name]) for name in copied]
-            columns += [np.array(trained.classes, object)[best].tolist(), _rounded(p.max(axis=1))]
+            columns += [names[p.argmax(axis=1)].tolist(), _rounded(p.max(axis=1))]
             columns += [_rounded(column) for column in p.T] if proba else []
-            writer.writerows(zip(*columns, strict=True))
-            count += len(part)
+            return writer.lines(columns), len(part), odd
+
+        for text, rows, odd in processed(lines, trained.parts(table, copied)):
+            writer.write(text)
+            count += rows
+            unread.update(odd)
     for name, cells in (+unread).items():
         are = "cell is" if cells == 1 else "cells are"
         say(f"{name}: {cells:,} {are} not of the column's kind, and counted as missing.")
@@ -72,38 +85,41 @@ def suggest(
     target: ModelTarget = None,
     unlabeled: ModelUnlabeled = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="The number of rows to suggest, up to 1000.")] = 20,
+    labels: Labels = None,
     out: OutFile = Path("-"),
-    keep: Keep = None,
+    keep: KeepCells = None,
     raw: Raw = False,
     as_json: JsonLines = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
-    """Rank the unlabelled rows by the gain of a label; rows that have a class are left out."""
+    """Write the unlabelled rows whose labels would teach most, with an empty target to fill in.
+
+    Rows that have a class are left out, also those that have one in a file of --labels. `fit --labels` reads the file.
+    """
+    from laddernet.table.rounds import open_labels
     from laddernet.table.suggest import suggest as suggested
 
-    trained, table, copied = _opened(model, data, out, keep, delimiter, encoding)
-    _check(trained, table, copied + ([] if target is None else [target]))
+    trained, table = opened(model, data, out, *(labels or ()), delimiter=delimiter, encoding=encoding)
+    files = [open_labels(path, delimiter=delimiter, encoding=encoding) for path in labels or ()]
+    named = [] if keep is None else names_in(keep)
+    _check(trained, table, named + ([] if target is None else [target]))
     if target is None and trained.target in table.columns:
         target = trained.target
-    with stoppable("Stopped; nothing was written."), _writer(out, raw, as_json, _dialect(trained, table)) as writer:
-        found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied)
+    with (
+        stoppable("Stopped; nothing was written."),
+        _writer(out, raw, as_json, dialect_of(trained, table)) as writer,
+    ):
+        copied = table.columns if keep is None else named
+        found = suggested(trained, table, target=target, unlabeled=unlabeled, count=count, keep=copied, labels=files)
         if not found.total:
             advice = "give one with rows"
             if target:
                 advice = f"leave {target!r} empty in unlabelled rows, or name their mark with --unlabeled"
             raise InputError(f"{table.name} has no unlabelled row; {advice}.")
-        writer.writerow(_header(["rank", "row"], copied, ["class", "confidence", "use"]))
-        rows = zip(
-            range(1, len(found.use) + 1),
-            found.frame.index,
-            *(_cells(found.frame[name]) for name in copied),
-            found.classes,
-            _rounded(found.confidence),
-            _rounded(found.use),
-            strict=True,
-        )
-        writer.writerows(rows)
+        frame = found.to_label(target or trained.target, table.columns, trained.identifiers)
+        writer.writerow(list(frame))
+        writer.writerows(rows_of(frame))
     shown = len(found.use)
     _finish(out, as_json, {"rows": shown, "unlabelled": found.total}, f"{shown:,} of {found.total:,} unlabelled rows")
 
@@ -111,18 +127,16 @@ def suggest(
 # --- Input ------------------------------------------------------------------------------------------------------
 
 
-def _opened(
-    model: Path, data: Path, out: Path, keep: str | None, delimiter: str | None, encoding: str | None
-) -> tuple["TableModel", "Table", list[str]]:
-    """Open the model and the table, and choose the columns to copy: those that were named, or the identifiers."""
+def opened(
+    model: Path, data: Path, out: Path, *others: Path, delimiter: str | None, encoding: str | None
+) -> tuple["TableModel", "Table"]:
+    """Open the model and the table, and refuse to write over these and ``others``."""
     from laddernet.table.model import TableModel
     from laddernet.table.read import open_table
     from laddernet.table.write import spare
 
-    spare(out, model, data)
-    trained, table = TableModel.load(model), open_table(data, delimiter=delimiter, encoding=encoding)
-    identifiers = [name for name in trained.identifiers if name in table.columns]
-    return trained, table, identifiers if keep is None else names_in(keep)
+    spare(out, model, data, *others)
+    return TableModel.load(model), open_table(data, delimiter=delimiter, encoding=encoding)
 
 
 def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:
@@ -138,7 +152,7 @@ def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:
 # --- Output -----------------------------------------------------------------------------------------------------
 
 
-def _dialect(model: "TableModel", table: "Table") -> "Dialect":
+def dialect_of(model: "TableModel", table: "Table") -> "Dialect":
     """Choose how CSV is written: as the table is, with decimal commas if the model's numbers have them."""
     from laddernet.table.cells import COMMA
 
@@ -163,9 +177,14 @@ def _finish(out: Path, as_json: bool, about: dict[str, Any], words: str) -> None
         show(f"{words}; saved to {out}")
 
 
-def _header(before: list[str], copied: list[str], after: list[str]) -> list[str]:
-    """Name the columns; a copied column with the name of a new one is marked."""
-    return [*before, *(f"{name} (given)" if name in {*before, *after} else name for name in copied), *after]
+def _given(copied: list[str], added: list[str]) -> list[str]:
+    """Name the copied columns; one with the name of an added column is marked."""
+    return [f"{name} (given)" if name in added else name for name in copied]
+
+
+def rows_of(frame: "pd.DataFrame") -> Iterable[tuple[Any, ...]]:
+    """Convert the rows of a frame for output."""
+    return zip(*(_cells(frame[name]) for name in frame), strict=True)
 
 
 def _cells(column: Any) -> list[Any]:
@@ -174,6 +193,8 @@ def _cells(column: Any) -> list[Any]:
 
     from laddernet.table.cells import values_of
 
+    if pd.api.types.infer_dtype(column) == "string":
+        return values_of(column)
     return [
         None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value)
         for value in values_of(column)
@@ -195,4 +216,7 @@ def _plain(value: Any) -> Any:
 
 def _rounded(values: Any) -> list[float]:
     """Round probabilities to six decimals."""
-    return [round(float(value), 6) for value in values]
+    import numpy as np
+
+    rounded: list[float] = np.round(np.asarray(values, np.float64), 6).tolist()
+    return rounded

@@ -10,11 +10,13 @@ import typer
 
 from laddernet.cli.options import whole_number, whole_numbers
 from laddernet.errors import InputError
+from laddernet.text import say
 
 if TYPE_CHECKING:
+    from laddernet.data import Dataset
     from laddernet.study.executors import Executor
 
-DATA = "Data set: digits or mnist."
+DATA = "Data set: digits, mnist, fashion-mnist, or a file of your own in NPZ, CSV or Parquet."
 RECIPE = (
     "Training recipe: 'paper' (150 epochs, the published schedule), 'quick' (30 epochs, several noise draws per row) "
     "or 'small' (60 epochs, for about a thousand rows)."
@@ -29,6 +31,16 @@ _PRECISION = "Precision of matrix products: float32, or bfloat16, which is faste
 
 # Of a network and its training. The default is given where the option is used.
 DataName = Annotated[str, typer.Option("--data", help=DATA)]
+Target = Annotated[
+    str | None, typer.Option(help="With a table as --data: the column of the classes, empty where unlabelled.")
+]
+TestShare = Annotated[
+    float | None, typer.Option(help="With a table: the share of the labelled rows that are test rows, as in 0.2.")
+]
+Split = Annotated[str | None, typer.Option(help="With a table: a column with 'train' or 'test' in each row.")]
+Unlabeled = Annotated[
+    str | None, typer.Option(help="With a table: a value that marks unlabelled rows, besides empty cells.")
+]
 Labels = Annotated[str, typer.Option(help="Number of labelled training rows, or 'all'.")]
 Recipe = Annotated[str, typer.Option(help=RECIPE)]
 Hidden = Annotated[
@@ -74,6 +86,38 @@ def layer_sizes(text: str | None) -> tuple[int, ...] | None:
     (1000, 500)
     """
     return None if text is None else whole_numbers("hidden", text)
+
+
+def load_data(
+    name: str, target: str | None, test_share: float | None, split: str | None, unlabeled: str | None
+) -> "tuple[Dataset, Path | None]":
+    """Load what --data names; return it with the file from which other processes can load it, if it is a user's NPZ."""
+    from laddernet.data import is_file, load, own
+
+    of_table = {"target": target, "test-share": test_share, "split": split, "unlabeled": unlabeled}
+    is_named = not is_file(name)
+    if is_named or (test_share is None and split is None and own.is_npz(Path(name))):
+        for option in (option for option, value in of_table.items() if value is not None):
+            raise InputError(f"--{option} is for a table, and {name} has its own training and test rows; leave it out.")
+        return load(name), None if is_named else Path(name).resolve()
+    from laddernet.table.read import open_table
+    from laddernet.table.research import research_data
+
+    table = open_table(name)
+    dataset, notices = research_data(table, target, test_share=test_share, split=split, unlabeled=unlabeled)
+    for notice in notices:
+        say(notice)
+    return dataset, None
+
+
+def workers_file(dataset: "Dataset", file: Path | None, folder: Path) -> Path | None:
+    """Return the file from which other processes load a user's data: a table is saved in ``folder`` for them."""
+    from laddernet.data import own
+
+    if file is None and dataset.content is not None:
+        file = folder.resolve() / f"data-{dataset.content[:8]}.npz"
+        own.save(dataset, file)
+    return file
 
 
 def choose_executor(

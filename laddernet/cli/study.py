@@ -43,6 +43,10 @@ def study(
     recipe: Annotated[str | None, typer.Option(help=runs.RECIPE)] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the unlabelled rows.")] = None,
     data_name: Annotated[str | None, typer.Option("--data", help=runs.DATA)] = None,
+    target: runs.Target = None,
+    test_share: runs.TestShare = None,
+    split: runs.Split = None,
+    unlabeled: runs.Unlabeled = None,
     hidden: runs.Hidden = None,
     batch_size: runs.BatchSize = None,
     labelled_batch_size: runs.LabelledBatchSize = None,
@@ -84,7 +88,6 @@ def study(
         _show_status(out_folder, store_name)
         return
     from laddernet import checks
-    from laddernet.data import load
     from laddernet.machine import cores
     from laddernet.report.status import Status, estimate
     from laddernet.report.study import write_report
@@ -93,12 +96,12 @@ def study(
     from laddernet.study.plan import keep_plan, plan, preset
     from laddernet.study.store import Store
     from laddernet.training.settings import precision_notice
-    from laddernet.training.tuned import choice
+    from laddernet.training.tuned import choice, untuned
 
     checks.number("--checkpoint-every", checkpoint_every)
     asked = _asked(preset(what), models, labels, seeds, recipe, epochs, data_name)
     folder = out_folder or Path(f"study-{what}")
-    dataset = load(asked.data)
+    dataset, file = runs.load_data(asked.data, target, test_share, split, unlabeled)
     configs = plan(
         dataset,
         asked,
@@ -141,14 +144,38 @@ def study(
     network = (dataset.n_features, *first.hidden, dataset.n_classes)
     cores_each = cpus_per_run or 1 if executor_name == "ray" else cores() / executor.slots
     seconds = estimate(status, network, len(dataset.x_train), executor.slots, cores_each)
-    _show_plan(asked, status, seconds, executor.slots, folder)
+    _show_plan(replace(asked, data=dataset.name), status, seconds, executor.slots, folder)
     if dry_run:
         executor.close()
         return
 
     public = store_name if store_name and has_no_password(store_name) else None  # no password goes into a file
     hidden_command = without_passwords(command, store_name)
-    left = keep_plan(folder, configs, store=public, command=shlex.join(hidden_command))
+    file = runs.workers_file(dataset, file, folder)
+    tuning = _as_options(
+        data=asked.data,
+        target=target,
+        test_share=test_share,
+        split=split,
+        unlabeled=unlabeled,
+        recipe=asked.recipe,
+        epochs=asked.epochs,
+        hidden=hidden,
+        batch_size=batch_size,
+        labelled_batch_size=labelled_batch_size,
+        copies=copies,
+        precision=precision,
+        write=f"tuned-{dataset.name}.toml",
+    )
+    without = untuned(configs, (dataset.n_features, dataset.n_classes), choice(tuned))
+    left = keep_plan(
+        folder,
+        configs,
+        store=public,
+        command=shlex.join(hidden_command),
+        data=None if file is None else file.name if file.parent == folder.resolve() else str(file),
+        untuned=dict.fromkeys(without, tuning),
+    )
     if replaced := sum(run.status == "done" for run in store.runs(left)):
         why = "their cells are now computed with other settings, data or code"
         say(f"{replaced} finished runs leave the table: {why}; they stay in {store.name}.")
@@ -162,6 +189,7 @@ def study(
             command=hidden_command,
             checkpoint_every=checkpoint_every,
             on_change=on_change,
+            data=file,
         )
     failed = write_report(folder, store, _out, html=True)
     store.close()
@@ -209,6 +237,16 @@ def _asked(
     )
 
 
+def _as_options(**values: object) -> str:
+    """Write options of a command, without those that are None.
+
+    >>> _as_options(data="my wine.csv", test_share=0.2, split=None)
+    "--data 'my wine.csv' --test-share 0.2"
+    """
+    given = ((f"--{name.replace('_', '-')}", str(value)) for name, value in values.items() if value is not None)
+    return shlex.join(word for option in given for word in option)
+
+
 def _show_plan(asked: "Preset", status: "Status", seconds: float, slots: int, folder: Path) -> None:
     from laddernet.report.status import duration
 
@@ -238,7 +276,7 @@ def _show_status(folder: Path | None, store_name: str | None) -> None:
         raise InputError("--out is missing; name the study's folder.")
     with closing(_open(folder, store_name)) as store:
         held = read_plan(folder)
-        _out.print(Status.of(store, held.configs, held.revisions).shown())
+        _out.print(Status.of(store, held.configs, held.revisions, held.untuned).shown())
 
 
 def _export(folder: Path, file: Path, store_name: str | None) -> None:

@@ -11,6 +11,11 @@ OutFile = Annotated[Path, typer.Option("--out", help="The file to write; '-' is 
 Keep = Annotated[
     str | None, typer.Option(help="Columns to copy, as in id,name. [default: the identifiers that `fit` found]")
 ]
+KeepCells = Annotated[str | None, typer.Option("--keep", help="Columns to copy, as in id,name. [default: all]")]
+Labels = Annotated[
+    list[Path] | None,
+    typer.Option(help="A file that `suggest` or `label` wrote, with labels filled in; may be repeated."),
+]
 Raw = Annotated[
     bool, typer.Option("--raw", help="Write text unchanged; otherwise a ' precedes what looks like a formula.")
 ]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from laddernet.cli import runs
 from laddernet.cli.options import stoppable
-from laddernet.data import load, training_data
+from laddernet.data import training_data
 from laddernet.errors import InputError
 from laddernet.text import say, show
 
@@ -20,6 +20,10 @@ err = Console(stderr=True)
 
 def train(
     data_name: runs.DataName = "digits",
+    target: runs.Target = None,
+    test_share: runs.TestShare = None,
+    split: runs.Split = None,
+    unlabeled: runs.Unlabeled = None,
     labels: runs.Labels = "100",
     model: Annotated[str, typer.Option(help="Model id, or file.py:Class for a combinator of your own.")] = "vanilla",
     seed: Annotated[int, typer.Option(help="Seed of initial values, noise, batches and the choice of labels.")] = 0,
@@ -79,7 +83,7 @@ def train(
     checks.number("--checkpoint-every", checkpoint_every)
     keep_compiled_programs()
     command = ["laddernet", *sys.argv[1:]]
-    dataset = load(data_name)
+    dataset, _ = runs.load_data(data_name, target, test_share, split, unlabeled)
     config = configure(
         dataset,
         labels=runs.label_count(labels),

@@ -29,6 +29,10 @@ def tune(
         list[str] | None, typer.Argument(help="Models, or 'all'; or 'report' and the models to show in full.")
     ] = None,
     data_name: runs.DataName = "digits",
+    target: runs.Target = None,
+    test_share: runs.TestShare = None,
+    split: runs.Split = None,
+    unlabeled: runs.Unlabeled = None,
     labels: runs.Labels = "100",
     sampler: Annotated[str, typer.Option(help="How values are chosen: tpe, random or grid.")] = "tpe",
     trials: Annotated[
@@ -70,7 +74,7 @@ def tune(
     The same command again goes on where it stopped. `laddernet tune report --out DIR` shows the results.
     """
     from laddernet import checks
-    from laddernet.data import load
+    from laddernet.data import is_file
     from laddernet.network.models import MODELS, find
     from laddernet.study.addresses import without_passwords
     from laddernet.study.driver import drive
@@ -82,7 +86,7 @@ def tune(
     command = ["laddernet", *sys.argv[1:]]
     if not what:
         raise InputError("No model is named; name the models to tune, as in `laddernet tune vanilla`, or 'all'.")
-    folder = out_folder or Path(f"tune-{data_name}")
+    folder = out_folder or Path(f"tune-{Path(data_name).stem if is_file(data_name) else data_name}")
     if what[0] == "report":
         _report(folder, store_name, [find(model).id for model in what[1:]], write)
         return
@@ -94,10 +98,13 @@ def tune(
     check_search(sampler, trials, draws, seed)
     checks.number("--checkpoint-every", checkpoint_every)
     hidden_command = without_passwords(command, store_name)
-    rows = load(data_name).training_rows()  # from here on without test rows
+    dataset, file = runs.load_data(data_name, target, test_share, split, unlabeled)
+    rows = dataset.training_rows()
     chosen = {model: spaces.of(model, [name.strip() for name in also.split(",") if name.strip()]) for model in models}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    file = runs.workers_file(dataset, file, folder)
+    del dataset  # from here on without test rows
     executor = runs.choose_executor(
         executor_name, folder, jobs=jobs, address=address, cpus=cpus_per_run, gpus=gpus_per_run, storage=storage_name
     )
@@ -133,7 +140,7 @@ def tune(
         say(notice)
     most = sum(search.limit for search in searches)
     size = f"{len(models)} models, {most} trials of {draws} draws of {epochs} epochs"
-    show(f"{data_name}, {labels} labels: {size} in {folder}", flush=True)
+    show(f"{rows.name}, {labels} labels: {size} in {folder}", flush=True)
     with stoppable(f"Stopped; {folder} keeps all trials. To go on: {shlex.join(hidden_command)}"):
         drive(
             store,
@@ -144,6 +151,7 @@ def tune(
             checkpoint_every=checkpoint_every,
             more=partial(more, store, searches),
             test=False,
+            data=file,
         )
     _report(folder, store_name, models if len(models) == 1 else [], write)
     without = [search.plan.model for search in searches if search.best() is None]

@@ -1,8 +1,8 @@
-"""The data sets digits and MNIST, and the split of training rows into labelled, unlabelled and validation rows."""
+"""Data sets by name or in a user's file, and the split into labelled, unlabelled and validation rows."""
 
-from laddernet.data.catalogue import DatasetInfo, fetch, known, load
+from laddernet.data.catalogue import DatasetInfo, fetch, is_file, known, load
 from laddernet.data.dataset import Dataset, TrainingRows, check_finite
-from laddernet.data.splits import Split, TrainingData, split, training_data
+from laddernet.data.splits import Split, TrainingData, every_nth, split, training_data
 
 __all__ = [
     "Dataset",
@@ -11,7 +11,9 @@ __all__ = [
     "TrainingData",
     "TrainingRows",
     "check_finite",
+    "every_nth",
     "fetch",
+    "is_file",
     "known",
     "load",
     "split",

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from laddernet.data import digits, mnist
+from laddernet.data import digits, own
 from laddernet.data.dataset import Dataset
 from laddernet.data.download import RemoteFile
+from laddernet.data.images import IMAGE_SETS
 from laddernet.errors import InputError
 from laddernet.files import cache_folder
 
@@ -48,26 +49,42 @@ _CATALOGUE = {
         len(digits.CLASSES),
         load=lambda folder, progress: digits.load(),
     ),
-    "mnist": _Entry(
-        "handwritten digits, 28 by 28 pixels",
-        mnist.N_TRAIN,
-        mnist.N_TEST,
-        mnist.IMAGE_SHAPE[0] * mnist.IMAGE_SHAPE[1],
-        len(mnist.CLASSES),
-        load=mnist.load,
-        fetch=mnist.fetch,
-        files=mnist.FILES,
-    ),
+    **{
+        name: _Entry(
+            images.description,
+            images.n_train,
+            images.n_test,
+            images.n_features,
+            len(images.classes),
+            load=images.load,
+            fetch=images.fetch,
+            files=images.files,
+        )
+        for name, images in IMAGE_SETS.items()
+    },
 }
 
 
-def load(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bool = True) -> Dataset:
+def is_file(name: str | os.PathLike[str]) -> bool:
+    """Return whether this names a file of the user instead of a data set of laddernet.
+
+    >>> is_file("mnist"), is_file("./mnist"), is_file("mine.npz")
+    (False, True, True)
+    """
+    path = Path(name)
+    return str(name) not in _CATALOGUE and bool(path.suffix or os.path.dirname(name) or path.exists())
+
+
+def load(
+    name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None, progress: bool = True
+) -> Dataset:
     """Load a data set; fetch it first if it is not in the cache.
 
     Parameters
     ----------
     name
-        ``"digits"`` or ``"mnist"``.
+        ``"digits"``, ``"mnist"`` or ``"fashion-mnist"``; or an NPZ file of your own with the arrays ``x_train``,
+        ``y_train``, ``x_test`` and ``y_test``, optionally ``x_unlabelled`` and ``classes``.
     cache
         The folder in which data sets are kept. By default LADDERNET_CACHE, or else the user's cache folder.
     progress
@@ -81,7 +98,7 @@ def load(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bo
     Raises
     ------
     InputError
-        If there is no data set of this name, or its files cannot be fetched.
+        If there is no data set of this name, its files cannot be fetched, or a file is not as described.
 
     Examples
     --------
@@ -89,6 +106,9 @@ def load(name: str, *, cache: str | os.PathLike[str] | None = None, progress: bo
     >>> digits.x_train.shape, digits.x_test.shape, digits.n_classes
     ((1437, 64), (360, 64), 10)
     """
+    if is_file(name):
+        return own.load(Path(name))
+    name = str(name)
     return _entry(name).load(_folder(name, cache), progress)
 
 
@@ -134,7 +154,7 @@ def known(*, cache: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
     Examples
     --------
     >>> [info.name for info in known()]
-    ['digits', 'mnist']
+    ['digits', 'mnist', 'fashion-mnist']
     """
     return [_info(name, entry, _folder(name, cache)) for name, entry in _CATALOGUE.items()]
 
@@ -157,7 +177,8 @@ def _entry(name: str) -> _Entry:
         return _CATALOGUE[name]
     nearest = difflib.get_close_matches(name.lower(), _CATALOGUE, n=1)
     hint = f"perhaps {nearest[0]} was meant; " if nearest else ""
-    raise InputError(f"There is no data set {name!r}; {hint}the known ones are {' and '.join(_CATALOGUE)}.")
+    *first, last = _CATALOGUE
+    raise InputError(f"There is no data set {name!r}; {hint}the known ones are {', '.join(first)} and {last}.")
 
 
 def _folder(name: str, cache: str | os.PathLike[str] | None) -> Path:

@@ -1,7 +1,9 @@
 """A data set: inputs and a class for each row, for training and for testing."""
 
+import hashlib
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from laddernet.errors import InputError
 Inputs = NDArray[np.float32]
 Classes = NDArray[np.int32]
 
+UNLABELLED = -1  # the class of a training row without a label
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
@@ -21,6 +25,7 @@ class TrainingRows:
     x_train: Inputs
     y_train: Classes
     classes: tuple[str, ...]
+    content: str | None = None
 
     @property
     def n_features(self) -> int:
@@ -31,6 +36,11 @@ class TrainingRows:
     def n_classes(self) -> int:
         """The number of classes."""
         return len(self.classes)
+
+    @property
+    def n_labelled(self) -> int:
+        """The number of training rows with a label."""
+        return int(np.count_nonzero(self.y_train != UNLABELLED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +54,14 @@ class Dataset:
     x_train, x_test
         Inputs of shape (rows, features): C-contiguous float32 in [0, 1].
     y_train, y_test
-        The class of each row: int32 indices into ``classes``.
+        The class of each row: int32 indices into ``classes``, in ``y_train`` −1 where a row has no label.
     classes
         The names of the classes.
     image_shape
         Height and width, if the rows are images.
+    content
+        Digest of a user's data, which is part of a run's fingerprint; None for the data sets of laddernet, which never
+        change. :meth:`with_content` computes it.
 
     Raises
     ------
@@ -70,11 +83,19 @@ class Dataset:
     y_test: Classes
     classes: tuple[str, ...]
     image_shape: tuple[int, int] | None = None
+    content: str | None = None
 
     def __post_init__(self) -> None:
-        for part, x, y in (("training", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
+        parts = ("training", self.x_train, self.y_train, UNLABELLED), ("test", self.x_test, self.y_test, 0)
+        for part, x, y, least in parts:
             _check_inputs(x, f"The {part} input of {self.name}")
-            _check_classes(y, len(x), self.n_classes, f"The {part} classes of {self.name}")
+            _check_classes(y, len(x), range(least, self.n_classes), f"The {part} classes of {self.name}")
+        unseen = np.setdiff1d(self.y_test, self.y_train)
+        if len(unseen):
+            advice = "give it a training row with a label, or leave its test rows out"
+            raise InputError(
+                f"{self.name} has test rows of {self.classes[unseen[0]]!r} and no such training row; {advice}."
+            )
         columns, n = self.x_test.shape[1], self.n_features
         if columns != n:
             raise InputError(f"The test input of {self.name} has {columns} columns; it must have {n}.")
@@ -91,9 +112,28 @@ class Dataset:
         """The number of classes."""
         return len(self.classes)
 
+    @property
+    def n_labelled(self) -> int:
+        """The number of training rows with a label."""
+        return int(np.count_nonzero(self.y_train != UNLABELLED))
+
     def training_rows(self) -> TrainingRows:
         """Return copies of the training rows, which give no access to the test rows."""
-        return TrainingRows(self.name, self.x_train.copy(), self.y_train.copy(), self.classes)
+        return TrainingRows(self.name, self.x_train.copy(), self.y_train.copy(), self.classes, self.content)
+
+    def with_content(self) -> "Dataset":
+        """Return the data set with the digest of its content, by which a run is known.
+
+        >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
+        >>> changed = [Dataset("mine", x * scale, y, x, y, ("a", "b")).with_content() for scale in (1, 1, 0.5)]
+        >>> changed[0].content == changed[1].content, changed[0].content == changed[2].content
+        (True, False)
+        """
+        digest = hashlib.sha256(json.dumps([self.classes, self.image_shape]).encode())
+        for array in (self.x_train, self.y_train, self.x_test, self.y_test):
+            digest.update(json.dumps(array.shape).encode())
+            digest.update(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).data)
+        return replace(self, content=digest.hexdigest())
 
 
 def check_finite(x: NDArray[np.number[Any]], what: str) -> None:
@@ -120,10 +160,10 @@ def _check_inputs(x: Inputs, what: str) -> None:
         raise InputError(f"{what} ranges from {x.min():g} to {x.max():g}; it must lie between 0 and 1.")
 
 
-def _check_classes(y: Classes, n_rows: int, n_classes: int, what: str) -> None:
+def _check_classes(y: Classes, n_rows: int, codes: range, what: str) -> None:
     if y.shape != (n_rows,):
         raise InputError(f"{what} have the shape {y.shape}; there must be one for each of the {n_rows} rows.")
     if y.dtype != np.int32:
         raise InputError(f"{what} are {y.dtype}; they must be int32.")
-    if y.min() < 0 or y.max() >= n_classes:
-        raise InputError(f"{what} range from {y.min()} to {y.max()}; they must lie in 0 to {n_classes - 1}.")
+    if y.min() < codes[0] or y.max() > codes[-1]:
+        raise InputError(f"{what} range from {y.min()} to {y.max()}; they must lie in {codes[0]} to {codes[-1]}.")

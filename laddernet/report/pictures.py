@@ -1,12 +1,9 @@
-"""Pictures of a trained network: its combinators as surfaces, and what denoising does.
+"""Pictures of a trained network: its combinators as surfaces, what denoising does, and what the network generates.
 
 The functions return plain values, which a page holds as JSON.
 """
 
-import base64
 import math
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +15,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import NDArray
 
+from laddernet.errors import InputError
 from laddernet.network.combinators import Combinator
 from laddernet.network.ladder import Ladder, decode, draw_noise, encode
+from laddernet.network.samples import Sampler
+from laddernet.report.png import data_uri, in_grid, png
 
 Rows = NDArray[np.floating]
 
@@ -146,7 +146,7 @@ def denoising(
         kept = np.unique(np.linspace(0, clean.shape[1] - 1, min(units, clean.shape[1])).round().astype(int))
 
         def picture(rows: Rows, kept: NDArray[np.intp] = kept, shape: tuple[int, int] | None = shape) -> str:
-            return _heat(rows[:shown, kept]) if shape is None else _side_by_side(rows[:shown], shape)
+            return _heat(rows[:shown, kept]) if shape is None else data_uri(png(in_grid(rows[:shown], shape, shown)))
 
         found.append(
             Denoised(
@@ -179,19 +179,47 @@ def _mean_square(values: Rows) -> float:
     return float(f"{np.mean(values**2):.4g}")
 
 
-# --- PNG --------------------------------------------------------------------------------------------------------
+# --- Samples ----------------------------------------------------------------------------------------------------
+
+_OF_A_CLASS, _STEPS, _TRAINING_ROWS = 8, 12, 2000
 
 
-def _side_by_side(rows: Rows, shape: tuple[int, int]) -> str:
-    """Draw images in grey, 0 white and 1 black, with a white line between two."""
-    images = np.pad(rows.reshape(-1, *shape), ((0, 0), (0, 0), (0, 1)))
-    strip = np.concatenate(list(images), axis=1)[:, :-1]
-    return png((255 * (1 - strip.clip(0, 1))).round().astype(np.uint8))
+@dataclass(frozen=True)
+class Samples:
+    """Images that a network generates, as PNG data URIs."""
+
+    classes: str  # a line for each class, by ancestral sampling
+    chains: str  # a line for the chain of each class, which starts with the line's first sample
+
+
+def samples(
+    ladder: Ladder,
+    x: Float[np.ndarray, "rows features"],
+    noise_std: Sequence[float],
+    recon_weights: Sequence[float],
+    image_shape: tuple[int, int],
+) -> Samples | None:
+    """Draw images of each class, and chains that keep to their class; None if the network cannot generate samples.
+
+    At most 2000 of the training rows ``x`` make the statistics.
+    """
+    try:
+        sampler = Sampler.of(ladder, x[:_TRAINING_ROWS], noise_std, recon_weights)
+    except InputError:
+        return None
+    classes = range(ladder.sizes[-1])
+    drawn = sampler.ancestral(np.repeat(classes, _OF_A_CLASS))
+    chains = sampler.walkback(drawn[::_OF_A_CLASS], _STEPS - 1, classes=list(classes)).swapaxes(0, 1)
+    lines = ((drawn, _OF_A_CLASS), (chains.reshape(len(classes) * _STEPS, -1), _STEPS))
+    return Samples(*(data_uri(png(in_grid(np.nan_to_num(rows), image_shape, columns))) for rows, columns in lines))
+
+
+# --- Colours ----------------------------------------------------------------------------------------------------
 
 
 def _heat(rows: Rows) -> str:
     """Draw a pixel for each value, from blue (−3 or less) through white to orange (3 or more)."""
-    return png(((rows.clip(-3, 3) + 3) / 6 * 62).round().astype(np.uint8), _blue_to_orange(63))
+    return data_uri(png(((rows.clip(-3, 3) + 3) / 6 * 62).round().astype(np.uint8), _blue_to_orange(63)))
 
 
 def _blue_to_orange(colours: int) -> NDArray[np.uint8]:
@@ -199,17 +227,3 @@ def _blue_to_orange(colours: int) -> NDArray[np.uint8]:
     ends = np.array([[0x0B, 0x55, 0x9F], [0xF7, 0xF7, 0xF7], [0xB3, 0x58, 0x06]])
     places = np.linspace(0, 2, colours)
     return np.stack([np.interp(places, (0, 1, 2), end) for end in ends.T], axis=1).astype(np.uint8)
-
-
-def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> str:
-    """Encode an image as a data URI: grey, or indices into a palette of red, green and blue."""
-    height, width = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 0 if palette is None else 3, 0, 0, 0)
-    scanlines = np.pad(pixels, ((0, 0), (1, 0))).tobytes()  # each begins with its filter: none
-    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(scanlines, 9)), (b"IEND", b"")]
-    if palette is not None:
-        chunks.insert(1, (b"PLTE", palette.tobytes()))
-    data = b"".join(
-        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in chunks
-    )
-    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + data).decode()

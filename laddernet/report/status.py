@@ -1,11 +1,12 @@
 """The progress of a study, read from its store: for the driver's terminal and for any other."""
 
 import math
+import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from laddernet.checks import is_finite
 from laddernet.machine import cores
+from laddernet.report.cost import Cost, costs_on_mnist, step_operations, steps
 from laddernet.report.tables import Result, Table, tabulate
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
@@ -28,6 +30,7 @@ class Status:
     configs: Mapping[str, Config]
     runs: list[Run]
     revisions: Mapping[str, int] = field(default_factory=dict)  # of the training program, where it is not this one
+    untuned: Mapping[str, str] = field(default_factory=dict)  # as in `laddernet.study.plan.Plan`
 
     @classmethod
     def of(
@@ -35,6 +38,7 @@ class Status:
         store: Store,
         configs: Mapping[str, Config],
         revisions: Mapping[str, int] | None = None,
+        untuned: Mapping[str, str] | None = None,
         *,
         history: bool = False,
     ) -> "Status":
@@ -45,17 +49,28 @@ class Status:
                 raise store.damaged(run, "result")
             if not all(isinstance(record.get("epoch"), int) for record in run.history or ()):
                 raise store.damaged(run, "history")
-        return cls(configs, runs, revisions or {})
+        return cls(configs, runs, revisions or {}, untuned or {})
 
     def remarks(self) -> tuple[str, ...]:
-        """Return a sentence for each revision of the training program other than this version's."""
+        """Return sentences on other revisions of the training program, and on models without tuned values."""
         found = Counter(self.revisions.get(fingerprint, REVISION) for fingerprint in self.configs)
-        return tuple(
+        others = (
             f"{found[revision]} of {len(self.configs)} runs are of revision {revision} of the training program, which "
             f"may compute other values than this version's revision {REVISION}."
             for revision in sorted(found)
             if revision != REVISION
         )
+        models: dict[tuple[int, str], dict[str, None]] = {}
+        for name, options in self.untuned.items():
+            if config := self.configs.get(name):
+                models.setdefault((config.labels, options), {})[config.model] = None
+        untuned = (
+            f"Untuned with {labels} labels, while other models have tuned values: {', '.join(names)}. To tune: "
+            f"laddernet tune {shlex.join(names)} --labels {labels} {options}; then give the study that file as "
+            "--tuned. To compare all models untuned: --tuned none."
+            for (labels, options), names in models.items()
+        )
+        return *others, *map(visible, untuned)
 
     def count(self, status: str) -> int:
         """Count the runs in a state; runs that the store does not have are waiting."""
@@ -75,8 +90,18 @@ class Status:
                 failed[cell(config)] += 1
             elif run.status == "done" and run.result:
                 results.append(Result(config.model, config.labels, config.seed, run.result["test_error"]))
-        table = tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
-        return replace(table, remarks=self.remarks())
+        table = tabulate(
+            results, data=configs[0].data, is_own=configs[0].content is not None, wanted=wanted, failed=failed
+        )
+        untuned = frozenset(self.configs[name].model for name in self.untuned if name in self.configs)
+        cost = self._cost() if table.is_of_paper else ()
+        return replace(table, remarks=self.remarks(), cost=cost, untuned=untuned)
+
+    def _cost(self) -> tuple[Cost, ...]:
+        """Return the cost of the finished runs on the paper's data."""
+        results = [(run.fingerprint, run.result or {}) for run in self.runs if run.status == "done"]
+        timed = [(name, result["seconds"]) for name, result in results if is_finite(result.get("seconds"))]
+        return costs_on_mnist((self.configs[name], seconds) for name, seconds in timed)
 
     def seconds_left(self, slots: int = 0) -> float | None:
         """Estimate the time left from finished runs, or from the progress of running ones; None without either."""
@@ -148,13 +173,9 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, core
     ended = {run.fingerprint for run in status.runs if run.status in ("done", "failed")}
     left = [config for fingerprint, config in status.configs.items() if fingerprint not in ended]
     speed = cores_each * _gflops()
-    weights = sum(a * b for a, b in pairwise(sizes))
     seconds = 0.0
     for config in left:
-        rows_up_and_down = config.labelled_batch_size + (1 + 2 * config.copies) * config.batch_size
-        flop = 2 * weights * 3 * rows_up_and_down
-        steps = config.epochs * -(-(rows - config.validation) // config.batch_size)
-        seconds += steps * (1.4 * flop / speed / 1e9 + 0.002)
+        seconds += steps(config, rows) * (1.4 * step_operations(config, sizes) / speed / 1e9 + 0.002)
     return (seconds + 10 * len({shape(config) for config in left})) / slots
 
 

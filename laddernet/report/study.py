@@ -15,10 +15,10 @@ from laddernet.files import reading, write_atomic, writing
 from laddernet.machine import cores
 from laddernet.report import writers
 from laddernet.report.page import PageData, Pictures, RunData, page
-from laddernet.report.pictures import combinator_surfaces, denoising
+from laddernet.report.pictures import combinator_surfaces, denoising, samples
 from laddernet.report.status import Status
 from laddernet.report.tables import Table
-from laddernet.study.plan import Key, cell, read_plan
+from laddernet.study.plan import Key, Plan, cell, read_plan
 from laddernet.study.store import Run, Store
 from laddernet.text import say, visible
 from laddernet.training.config import Config
@@ -27,8 +27,9 @@ from laddernet.training.run import default_folder, load_run
 
 def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:
     """Print the table and write its files, with ``html`` the page too; return the number of failed runs."""
-    configs, _, command, revisions = read_plan(folder)
-    status = Status.of(store, configs, revisions, history=html)
+    plan = read_plan(folder)
+    configs = plan.configs
+    status = Status.of(store, configs, plan.revisions, plan.untuned, history=html)
     table = status.table()
     written = {
         "table.md": writers.to_markdown(table),
@@ -36,7 +37,7 @@ def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int
         "table.tex": writers.to_latex(table),
     }
     if html:
-        written["report.html"] = page(_page_data(folder, status, table, command))
+        written["report.html"] = page(_page_data(folder, status, table, plan))
     _keep_fuller(folder, list(written), status.count("done"))
     for name, text in written.items():
         write_atomic(folder / name, text.encode())
@@ -83,15 +84,18 @@ def _named(name: str, place: str) -> str:
     return f"{stem}.{place}.{suffix}"
 
 
-def _page_data(folder: Path, status: Status, table: Table, command: str) -> PageData:
-    dataset = load(table.data)
+def _page_data(folder: Path, status: Status, table: Table, plan: Plan) -> PageData:
     cells: dict[Key, list[Run]] = {}
     for run in status.runs:
-        if run.status == "done":
-            cells.setdefault(cell(status.configs[run.fingerprint]), []).append(run)
+        config = status.configs[run.fingerprint]
+        if run.status == "done" and (folder / default_folder(config)).exists():
+            cells.setdefault(cell(config), []).append(run)
+    dataset = _data_of(folder, plan) if cells else None  # imported runs have no folder, and need no data
 
     def of_cell(runs: list[Run]) -> Pictures | None:
-        """Make the pictures of the first run, in the order of seeds, whose folder is on this machine."""
+        """Make the pictures of the first run, in the order of seeds, whose folder can be read."""
+        if dataset is None:
+            return None
         found = (_pictures(folder, run, status.configs[run.fingerprint], dataset) for run in runs)
         return next((pictures for pictures in found if pictures is not None), None)
 
@@ -101,11 +105,29 @@ def _page_data(folder: Path, status: Status, table: Table, command: str) -> Page
         title=f"Ladder Networks on {table.data}",
         data=table.data,
         created=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        command=command,
+        command=plan.command,
         table=table,
         runs=[_run_data(run, status.configs[run.fingerprint]) for run in status.runs],
         pictures=pictures,
     )
+
+
+def _data_of(folder: Path, plan: Plan) -> Dataset | None:
+    """Load the data of a study; None, with a notice, if a user's file is no longer there or has changed."""
+    config = next(iter(plan.configs.values()))
+    if config.content is None:
+        return load(config.data)
+    if plan.data is None:  # the runs are imported
+        return None
+    file = folder / plan.data
+    try:
+        dataset = load(file)
+        if dataset.content != config.content:
+            raise InputError(f"{file} has changed since the study.")
+    except InputError as error:
+        say(f"The page has no pictures of what was learned: {error}")
+        return None
+    return dataset
 
 
 def _run_data(run: Run, config: Config) -> RunData:
@@ -131,16 +153,18 @@ def _pictures(folder: Path, run: Run, config: Config, dataset: Dataset) -> Pictu
         _, trained = load_run(folder / default_folder(config))
     except InputError:
         return None
-    if not trained.ladder.decoder:
+    ladder, shape = trained.ladder, dataset.image_shape
+    if not ladder.decoder:
         return None
     return Pictures(
         run.fingerprint,
-        combinator_surfaces(trained.ladder),
+        combinator_surfaces(ladder),
         denoising(
-            trained.ladder,
+            ladder,
             dataset.x_test[:100],
             config.noise,
             key=jax.random.key(config.seed),
-            image_shape=dataset.image_shape,
+            image_shape=shape,
         ),
+        None if shape is None else samples(ladder, dataset.x_train, config.noise, config.recon_weights, shape),
     )

@@ -10,9 +10,11 @@ from rich.text import Text
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.report.comparisons import standard_error
+from laddernet.report.numbers import is_shown, value
 from laddernet.text import visible
 from laddernet.training.config import REVISION
-from laddernet.training.tuned import Entry, Key, read, to_toml
+from laddernet.training.tuned import Entry, Key, held_for, to_toml
 from laddernet.tune.outcome import STATES, Outcome, Slice, Tried, newest
 
 BEST = 5  # trials that are shown
@@ -33,7 +35,8 @@ def summary(found: Sequence[Outcome]) -> RenderableType:
             *map(str, (len(outcome.trials), outcome.count("pruned"), outcome.count("failed"))),
             f"{saved(outcome):.0%}",
         )
-    return Group(*(part for title, table in tables.items() for part in (Text(title, "bold"), table)))
+    parts = (part for title, table in tables.items() for part in (Text(title, "bold"), table))
+    return Group(Text("Validation error in per cent: mean ± standard error of the label draws."), *parts)
 
 
 def other_revision(outcome: Outcome) -> str:
@@ -77,11 +80,12 @@ def saved(outcome: Outcome) -> float:
 
 
 def error(trial: Tried) -> str:
-    """Write the mean and the standard deviation over the draws; their number, if there is one or all are equal."""
-    if round(trial.spread, 2) > 0:
-        return f"{trial.mean:.2f} ± {trial.spread:.2f}"
+    """Write the mean ± the standard error over the draws; their number, if there is one or all are equal."""
+    se = standard_error(trial.errors)
+    if is_shown(se):
+        return value(trial.mean, se)
     draws = len(trial.errors)
-    return f"{trial.mean:.2f} ({'1 draw' if draws == 1 else f'{draws} equal draws'})"
+    return f"{value(trial.mean, None)} ({'1 draw' if draws == 1 else f'{draws} equal draws'})"
 
 
 def span(part: Slice) -> str:
@@ -90,16 +94,24 @@ def span(part: Slice) -> str:
 
 
 def write_tuned(found: Iterable[Outcome], file: Path) -> list[Key]:
-    """Write the best values of each search to a file of tuned values, keep its other entries, return the new keys."""
+    """Write the best values of each search to a file of tuned values; return the new keys.
+
+    The file's other entries stay. A new file begins with the values that ship, so that a study with this file compares
+    all models tuned.
+    """
     chosen = newest(list(found))
     if not chosen:
         raise InputError("No search has a trial with all its draws yet; continue one, then write its values.")
-    names = {outcome.about["data"] for outcome in chosen.values()}
-    data, entries = read(file) if file.exists() else (min(names), {})
-    if names != {data}:
-        raise InputError(f"The searches are of {', '.join(sorted(names))} but {file} is for {data}; give another file.")
+    names = sorted({outcome.about["data"] for outcome in chosen.values()})
+    shapes = {outcome.about["shape"] for outcome in chosen.values() if "shape" in outcome.about}
+    if len(names) > 1 or len(shapes) > 1:
+        raise InputError(
+            f"The searches are of several data sets ({', '.join(names)}); search each in a folder of its own."
+        )
+    held = held_for(names[0], next(iter(shapes), None), file if file.exists() else None)
     new: dict[Key, Entry] = {key: outcome.entry() for key, outcome in chosen.items()}
-    write_atomic(file, to_toml(data, {**entries, **new}).encode(errors="replace"))
+    text = to_toml(held.data, {**held.entries, **new}, next(iter(shapes), held.shape))
+    write_atomic(file, text.encode(errors="replace"))
     return list(new)
 
 

@@ -70,6 +70,7 @@ def drive(
     on_change: Callable[[], None] = lambda: None,
     more: Callable[[int], dict[str, Config]] | None = None,
     test: bool = True,
+    data: Path | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Train these runs until all are done or have failed.
@@ -99,6 +100,8 @@ def drive(
         slots.
     test
         Whether test errors are computed.
+    data
+        The file of a user's data.
     clock
         The clock for heartbeats and for workers that hang.
     """
@@ -146,7 +149,7 @@ def drive(
                     break
                 running[slot] = _Running(run, configs[run.fingerprint])
                 shapes[slot] = shape(running[slot].config)
-                executor.start(slot, _task(running[slot], folder, command, checkpoint_every, test))
+                executor.start(slot, _task(running[slot], folder, command, checkpoint_every, test, data))
                 on_change()
             if not running and not (configs if more else _are_open(store, configs)):
                 return
@@ -191,9 +194,12 @@ def _claim(
     return None
 
 
-def _task(held: _Running, folder: Path, command: list[str], checkpoint_every: float, test: bool) -> Task:
+def _task(
+    held: _Running, folder: Path, command: list[str], checkpoint_every: float, test: bool, data: Path | None
+) -> Task:
     where = folder / default_folder(held.config)
-    return Task(held.run.fingerprint, asdict(held.config), str(where), command, checkpoint_every, test)
+    file = None if data is None else str(data)
+    return Task(held.run.fingerprint, asdict(held.config), str(where), command, checkpoint_every, test, file)
 
 
 def _progress(record: dict[str, Any], epochs: int, before: dict[str, Any] | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Task:
     command: list[str]
     checkpoint_every: float = 60.0
     test: bool = True  # whether test rows are loaded, for the test error; not in a search for hyperparameters
+    data: str | None = None  # the file of a user's data
 
 
 class Executor(Protocol):

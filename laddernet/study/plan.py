@@ -1,8 +1,10 @@
 """The plan of a study: presets, their runs, and the plan file in a study's folder."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from laddernet import checks
@@ -66,6 +68,11 @@ def cell(config: Config) -> Key:
     return config.model, config.labels
 
 
+def _data(config: Config) -> tuple[str, str | None]:
+    """Return the data of a run: all runs of a table are of the same data."""
+    return config.data, config.content
+
+
 def shape(config: Config) -> tuple[Any, ...]:
     """Return the settings on which the compiled program depends."""
     rows = (config.labels, config.validation, config.batch_size, config.labelled_batch_size, config.copies)
@@ -86,23 +93,36 @@ class Plan(NamedTuple):
     store: str | None  # the store's address, if it is not in the folder
     command: str  # the last command
     revisions: dict[str, int]  # of the training program, by fingerprint
+    data: str | None = None  # the file of a user's data, relative to the folder
+    # By fingerprint of a run without tuned values beside models that have some, the options of `tune`.
+    untuned: Mapping[str, str] = MappingProxyType({})
 
 
-def keep_plan(folder: Path, configs: dict[str, Config], *, store: str | None, command: str) -> list[str]:
+def keep_plan(
+    folder: Path,
+    configs: dict[str, Config],
+    *,
+    store: str | None,
+    command: str,
+    data: str | None = None,
+    untuned: Mapping[str, str] | None = None,
+) -> list[str]:
     """Add runs to the folder's plan; return the fingerprints of the runs that leave it.
 
     Runs of earlier commands stay, so that models and seeds can be added. Runs leave the plan if they are of other data,
     or of a cell that is now computed with other settings or by another revision: a cell must not mix them.
     """
-    earlier, _, _, revisions = _plan_so_far(folder)
-    data = {config.data for config in configs.values()}
+    before = _plan_so_far(folder)
+    earlier, revisions = before.configs, before.revisions
+    same_data = set(map(_data, configs.values()))
     settings = {cell(config): (REVISION, replace(config, seed=0)) for config in configs.values()}
     kept = {}
     for fingerprint, config in earlier.items():
         how = revisions[fingerprint], replace(config, seed=0)
-        if config.data in data and settings.get(cell(config), how) == how:
+        if _data(config) in same_data and settings.get(cell(config), how) == how:
             kept[fingerprint] = config
-    _write_plan(folder, Plan({**kept, **configs}, store, command, revisions))
+    marked = {fingerprint: how for fingerprint, how in before.untuned.items() if fingerprint not in configs}
+    _write_plan(folder, Plan({**kept, **configs}, store, command, revisions, data, {**marked, **(untuned or {})}))
     return [fingerprint for fingerprint in earlier if fingerprint not in kept and fingerprint not in configs]
 
 
@@ -112,17 +132,18 @@ def extend_plan(folder: Path, configs: dict[str, Config], *, store: str | None, 
     A run fits if its cell is empty or has runs of the same settings and revision, on the same data. ``store`` and
     ``command`` are recorded if the folder has no plan yet.
     """
-    earlier, known_store, known_command, revisions = _plan_so_far(folder)
+    before = _plan_so_far(folder)
+    earlier, revisions = before.configs, before.revisions
     settings = {cell(config): (revisions[name], replace(config, seed=0)) for name, config in earlier.items()}
     fitting = dict(earlier)
     for fingerprint, config in configs.items():
         how = REVISION, replace(config, seed=0)
-        same_data = not fitting or config.data == next(iter(fitting.values())).data
+        same_data = not fitting or _data(config) == _data(next(iter(fitting.values())))
         if same_data and settings.setdefault(cell(config), how) == how:
             fitting[fingerprint] = config
-    if earlier:
-        store, command = known_store, known_command
-    _write_plan(folder, Plan(fitting, store, command, revisions))
+    if not earlier:
+        before = before._replace(store=store, command=command)
+    _write_plan(folder, before._replace(configs=fitting))
     return [fingerprint for fingerprint in configs if fingerprint not in fitting]
 
 
@@ -132,10 +153,15 @@ def _plan_so_far(folder: Path) -> Plan:
 
 def _write_plan(folder: Path, plan: Plan) -> None:
     runs = [
-        {"fingerprint": fingerprint, "revision": plan.revisions.get(fingerprint, REVISION), "config": asdict(config)}
+        {
+            "fingerprint": fingerprint,
+            "revision": plan.revisions.get(fingerprint, REVISION),
+            "config": asdict(config),
+            **({"untuned": plan.untuned[fingerprint]} if fingerprint in plan.untuned else {}),
+        }
         for fingerprint, config in plan.configs.items()
     ]
-    held = {"format": _FORMAT, "store": plan.store, "command": plan.command, "runs": runs}
+    held = {"format": _FORMAT, "store": plan.store, "command": plan.command, "data": plan.data, "runs": runs}
     write_atomic(folder / _FILE, (json.dumps(held, indent=1, ensure_ascii=False) + "\n").encode())
 
 
@@ -156,6 +182,7 @@ def read_plan(folder: Path) -> Plan:
             raise ValueError(f"its format is {held['format']!r}")
         configs: dict[str, Config] = {}
         revisions: dict[str, int] = {}
+        untuned: dict[str, str] = {}
         for run in held["runs"]:
             config = Config.from_json(run["config"] if "format" in held else run)
             revision = run["revision"] if "format" in held else _FIRST_REVISION
@@ -166,11 +193,14 @@ def read_plan(folder: Path) -> Plan:
             if "format" in held and (run["fingerprint"] != fingerprint or type(fingerprint) is not str):
                 raise ValueError(f"the fingerprint {run['fingerprint']!r} is not that of its configuration")
             configs[fingerprint], revisions[fingerprint] = config, revision
+            if "untuned" in run:
+                untuned[fingerprint] = str(run["untuned"])
         if not configs:
             raise ValueError("it has no runs")
-        if type(held["store"]) not in (str, type(None)) or type(held["command"]) is not str:
-            raise ValueError("its store and its command must be text")
-        return Plan(configs, held["store"], held["command"], revisions)
+        data = held.get("data")
+        if not {type(held["store"]), type(data)} <= {str, type(None)} or type(held["command"]) is not str:
+            raise ValueError("its store, its data and its command must be text")
+        return Plan(configs, held["store"], held["command"], revisions, data, untuned)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise InputError(

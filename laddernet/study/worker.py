@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from laddernet.study.processes import json_output
+from laddernet.text import one_line
 
 Event = dict[str, Any]
 _PAUSE = 2.0  # seconds before a run that cannot be trained at the moment is returned
@@ -48,7 +49,7 @@ def perform(
 ) -> Event:
     """Train the run of a task in its folder, and return the event of its end."""
     from laddernet.data import training_data
-    from laddernet.errors import BusyError, DivergedError, InputError, RemovedError
+    from laddernet.errors import BusyError, ChangedError, DivergedError, InputError, RemovedError
     from laddernet.training.config import Config
     from laddernet.training.loop import on_device
     from laddernet.training.run import environment, read_metrics, run
@@ -57,7 +58,7 @@ def perform(
     try:
         config = Config.from_json(task["config"])
         wants_test = task.get("test", True)
-        dataset = _dataset(config.data) if wants_test else _training_rows(config.data)
+        dataset = _data_of(config, task.get("data"), wants_test)
         data = on_device(training_data(dataset, config.labels, config.validation, config.seed))
         result = run(
             config,
@@ -77,7 +78,7 @@ def perform(
     except BusyError as error:  # the worker of a driver that was killed, or has lost its lease, has not ended yet
         time.sleep(_PAUSE)
         return {"event": "busy", "error": str(error)}
-    except RemovedError as error:
+    except (ChangedError, RemovedError) as error:
         return {"event": "lost", "error": str(error)}
     except (InputError, DivergedError) as error:
         return _ended(error, str(error))
@@ -95,6 +96,25 @@ def _ended(error: Exception, sentence: str) -> Event:
         time.sleep(_PAUSE)
         return {"event": "lost", "error": sentence}
     return {"event": "failed", "error": sentence}
+
+
+def _data_of(config: Any, file: str | None, wants_test: bool) -> Any:
+    """Load the data of a run; refuse a user's file that is not as it was when the run was configured."""
+    from laddernet.errors import ChangedError, InputError
+
+    load = _dataset if wants_test else _training_rows
+    if file is None:
+        return load(config.data)
+    found = f"{file} is not the data that this run was configured with"
+    advice = "restore it, or repeat the command, which makes new runs of changed data"
+    try:
+        dataset = load(file)
+    except InputError as error:
+        raise ChangedError(f"{found} ({one_line(error)}); {advice}.") from error
+    if dataset.content != config.content:
+        load.cache_clear()
+        raise ChangedError(f"{found}; {advice}.")
+    return dataset
 
 
 @lru_cache(maxsize=1)

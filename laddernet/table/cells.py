@@ -2,22 +2,26 @@
 
 import math
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"})
 TRUTH = {"true": 1.0, "yes": 1.0, "t": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "f": 0.0, "n": 0.0}
 POINT, GROUPS, COMMA = "1000.5", "1,000.5", "1000,5"  # how numbers may be written, the likeliest first
 ISO = "ISO8601"
 
+GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
+
 _BITS = {"1": 1.0, "0": 0.0}
 _LONG = re.compile(r"[+-]?[1-9]\d{15,29}", re.ASCII)  # a float may not hold all its digits
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
-_GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 
 
 def texts(cells: pd.Series) -> np.ndarray:
@@ -26,8 +30,47 @@ def texts(cells: pd.Series) -> np.ndarray:
     >>> texts(pd.Series([1.0, 2.5, None])).tolist(), texts(pd.Series([" a", "NA", True], dtype=object)).tolist()
     (['1', '2.5', ''], ['a', '', 'True'])
     """
-    out = np.empty(len(cells), object)
-    out[:] = [text_of(cell) for cell in values_of(cells)]
+    found, places = distinct(cells)
+    return objects(found)[places]
+
+
+def counted(cells: pd.Series) -> dict[str, int]:
+    """Count the cells of each text, as `texts` converts them, in the order of their first appearance.
+
+    >>> counted(pd.Series(["b", " a", "a", None, "b"]))
+    {'b': 2, 'a': 2}
+    """
+    found, places = distinct(cells)
+    counts: dict[str, int] = {}
+    for text, count in zip(found, np.bincount(places, minlength=len(found)).tolist(), strict=True):
+        counts[text] = counts.get(text, 0) + count
+    counts.pop("", None)
+    return counts
+
+
+def distinct(cells: pd.Series) -> tuple[list[str], np.ndarray]:
+    """Convert cells as `texts` does, equal ones only once; return the texts, and for each cell the place of its text.
+
+    Most columns have few distinct cells, so that what is done with each of these costs little.
+
+    >>> found, places = distinct(pd.Series(["b", "a ", "b", None]))
+    >>> found, places.tolist()
+    (['b', 'a', ''], [0, 1, 0, 2])
+    """
+    if infer_dtype(cells) != "string":  # among others, a number may equal a truth value
+        return [text_of(cell) for cell in values_of(cells)], np.arange(len(cells))
+    places, values = pd.factorize(cells)
+    found = [text_of(cell) for cell in np.asarray(values, object)]
+    if (missing := places < 0).any():
+        places[missing] = len(found)
+        found.append("")
+    return found, places
+
+
+def objects(values: list[Any]) -> np.ndarray:
+    """Make an array of objects, whatever the values are."""
+    out = np.empty(len(values), object)
+    out[:] = values
     return out
 
 
@@ -82,26 +125,35 @@ def numbers(cells: pd.Series, form: str = POINT) -> np.ndarray:
     """
     if cells.dtype.kind in "iufb":
         return np.asarray(cells.to_numpy(np.float64, na_value=np.nan))
-    values = cells.to_numpy(object, na_value=None)
-    if form == POINT:
-        try:  # the common case, and much faster
-            text = "".join(values)
-            if "_" not in text and text.isascii():
-                return np.asarray(values.astype(np.float64))
-        except (ValueError, TypeError):
-            pass
-    return np.array([_number(text_of(cell), form) for cell in values], np.float64)
+    found, places = distinct(cells)
+    return numbers_of(found, form)[places]
 
 
-def _number(text: str, form: str = POINT) -> float:
-    """Parse a number; NaN if it is none."""
-    if form == COMMA:
-        if _GROUPED_BY_POINTS.fullmatch(text):
-            text = text.replace(".", "")
-        text = "" if "." in text else text.replace(",", ".")
-    elif form == GROUPS and _GROUPED.fullmatch(text):
-        text = text.replace(",", "")
-    if "_" in text or not text.isascii():  # Python would accept 1_000 and ١٢
+def numbers_of(found: Sequence[str], form: str = POINT) -> np.ndarray:
+    """Parse numbers as `numbers` does; NaN for texts that are none."""
+    if form != POINT:
+        found = [_pointed(text, form) for text in found]
+    joined = "".join(found)
+    if "_" not in joined and joined.isascii():  # Python would accept 1_000 and ١٢
+        with suppress(ValueError):  # the common case, and faster
+            return np.fromiter((float(text or "nan") for text in found), np.float64, len(found))
+    return np.array([_number(text) for text in found], np.float64)
+
+
+def _pointed(text: str, form: str) -> str:
+    """Write a number of this form with a decimal point; return another text unchanged, or one that is no number."""
+    if form == GROUPS:
+        return text.replace(",", "") if "," in text and _GROUPED.fullmatch(text) else text
+    if "." in text:
+        # Without a comma there are three digits after the last point.
+        grouped = (text[-4:-3] == "." or "," in text) and GROUPED_BY_POINTS.fullmatch(text)
+        text = text.replace(".", "") if grouped else ""
+    return text.replace(",", ".")
+
+
+def _number(text: str) -> float:
+    """Parse a number with a decimal point; NaN if it is none."""
+    if "_" in text or not text.isascii():
         return math.nan
     try:
         return float(text)
@@ -109,9 +161,13 @@ def _number(text: str, form: str = POINT) -> float:
         return math.nan
 
 
-def exact_number(text: str, form: str) -> float:
-    """Parse a number as `_number` does; a long integer stays an integer, with all its digits."""
-    return int(text) if _LONG.fullmatch(text) else _number(text, form)
+def exact(text: str, value: float) -> float:
+    """Return the value of a number, a long integer with all its digits.
+
+    >>> exact("9007199254740993", 9007199254740992.0), exact("2.5", 2.5)
+    (9007199254740993, 2.5)
+    """
+    return int(text) if len(text) > 15 and _LONG.fullmatch(text) else value
 
 
 def truths(cells: pd.Series) -> np.ndarray:
@@ -121,7 +177,8 @@ def truths(cells: pd.Series) -> np.ndarray:
     [1.0, 0.0, nan, 1.0]
     """
     known = TRUTH | _BITS
-    return np.array([known.get(text.lower(), math.nan) for text in texts(cells)], np.float64)
+    found, places = distinct(cells)
+    return np.array([known.get(text.lower(), math.nan) for text in found], np.float64)[places]
 
 
 def moments(cells: pd.Series, form: str) -> np.ndarray:
@@ -130,8 +187,18 @@ def moments(cells: pd.Series, form: str) -> np.ndarray:
     >>> (moments(pd.Series(["02.01.1970", "", "x"]), "%d.%m.%Y") / 86400).tolist()
     [1.0, nan, nan]
     """
-    if cells.dtype.kind != "M":
-        cells = pd.Series(texts(cells), dtype=object)
+    if cells.dtype.kind == "M":
+        return _seconds(cells, form)
+    found, places = distinct(cells)
+    return moments_of(found, form)[places]
+
+
+def moments_of(found: Sequence[str], form: str) -> np.ndarray:
+    """Convert texts to seconds as `moments` does."""
+    return _seconds(pd.Series(found, dtype=object), form)
+
+
+def _seconds(cells: pd.Series, form: str) -> np.ndarray:
     times = pd.to_datetime(cells, format=form, utc=True, errors="coerce")
     return np.asarray((times - datetime(1970, 1, 1, tzinfo=UTC)) / pd.Timedelta(seconds=1), np.float64)
 

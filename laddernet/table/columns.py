@@ -9,14 +9,30 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from laddernet.errors import InputError
-from laddernet.table.cells import COMMA, GROUPS, ISO, POINT, TRUTH, exact_number, moments, numbers, texts, truths
+from laddernet.table.cells import (
+    COMMA,
+    GROUPED_BY_POINTS,
+    GROUPS,
+    ISO,
+    POINT,
+    TRUTH,
+    counted,
+    exact,
+    moments,
+    moments_of,
+    numbers,
+    numbers_of,
+    texts,
+    truths,
+)
+from laddernet.table.plain import PlainNumbers, plain_numbers
 from laddernet.table.table import listed
 
 DAY = 86400.0  # seconds
@@ -47,7 +63,8 @@ class Column:
     def read(self, cells: pd.Series) -> np.ndarray:
         """Convert cells to float64 with NaN for missing ones, or to text with ""."""
         if self.kind == "number":
-            return numbers(cells, self.form)
+            plain = plain_numbers(cells) if self.form == POINT else None
+            return numbers(cells, self.form) if plain is None else plain.values
         if self.kind == "boolean":
             return truths(cells)
         if self.kind == "category":
@@ -104,22 +121,42 @@ class Survey:
             self.truth = False
             self.numeric.update(dict.fromkeys((POINT, GROUPS, COMMA), len(given)))
             return
-        found = Counter(texts(cells))
-        found.pop("", None)
-        if not found:
+        plain = plain_numbers(cells)
+        if plain is not None and not plain.long:
+            self._add_plain(plain)
             return
-        self._add_values(found, found.total())
+        counts = counted(cells)
+        if not counts:
+            return
+        found, times = list(counts), np.fromiter(counts.values(), np.int64, len(counts))
+        self._add_values(found, int(times.sum()))
         self.truth = self.truth and all(text.lower() in TRUTH for text in found)
         for form in (POINT, GROUPS, COMMA):
-            read = {text: number for text in found if not math.isnan(number := exact_number(text, form))}
-            self.numeric[form] += sum(found[text] for text in read)
-            unread = [text for text in found if text not in read]
+            values = numbers_of(found, form)
+            read = ~np.isnan(values)
+            self.numeric[form] += int(times[read].sum())
+            unread = list(compress(found, ~read))
             self.words.setdefault(form, {}).update(dict.fromkeys(unread[:5]))
             if form == POINT:
-                self.code = self.code or any(map(_LIKE_A_CODE.fullmatch, read))
-                self._add_numbers(list(read.values()))
+                written = list(compress(found, read))
+                self.code = self.code or any(map(_LIKE_A_CODE.fullmatch, written))
+                self._add_numbers(list(map(exact, written, values[read].tolist())))
                 if unread:
-                    self._add_dates({text: found[text] for text in unread})
+                    self._add_dates(unread, times[~read])
+
+    def _add_plain(self, plain: PlainNumbers) -> None:
+        """Add what `add` does of the distinct texts, which may be as many as there are rows, without listing them."""
+        count = len(plain.texts)
+        if not count:
+            return
+        values = plain.values[~np.isnan(plain.values)]
+        self._add_numbers([values.min(), values.max(), *values[np.abs(values) % 1 != 0][:1]])
+        self._add_values(plain.first(2 if self.seen is None else count), count)
+        self.truth = False
+        self.code = self.code or bool(plain.like(_LIKE_A_CODE.pattern).any())
+        with_point_only = plain.like(r".*\..*") & ~plain.like(GROUPED_BY_POINTS.pattern)
+        self.numeric.update({POINT: count, GROUPS: count, COMMA: count - int(with_point_only.sum())})
+        self.words.setdefault(COMMA, {}).update(dict.fromkeys(plain.first(5, with_point_only)))
 
     def _add_values(self, values: Collection[Any], total: int) -> None:
         self.filled += total
@@ -135,16 +172,16 @@ class Survey:
             self.seen = self.seen if self.whole else None  # no identifier, so the values are not needed
             self.low, self.high = min(self.low, *values), max(self.high, *values)
 
-    def _add_dates(self, found: dict[str, int]) -> None:
+    def _add_dates(self, found: list[str], times: np.ndarray) -> None:
         if self.dates is None:  # the first texts decide which forms are tried
-            some = list(islice(found, 200))
+            some = found[:200]
             likely = sum(map(bool, map(_LIKE_A_DATE.fullmatch, some))) >= MOST * len(some)
             self.dates = dict.fromkeys(_DATES if likely else (), 0)
-            self.dates = {form: 0 for form in self.dates if np.mean(np.isnan(_moments(some, form))) <= 1 - MOST}
+            self.dates = {form: 0 for form in self.dates if np.mean(np.isnan(moments_of(some, form))) <= 1 - MOST}
         for form in self.dates:
-            seconds = _moments(list(found), form)
+            seconds = moments_of(found, form)
             read = ~np.isnan(seconds)
-            self.dates[form] += sum(times for times, good in zip(found.values(), read, strict=True) if good)
+            self.dates[form] += int(times[read].sum())
             self.timed = self.timed or bool(np.any(seconds[read] % DAY))
 
     def column(self, *, category: bool = False, use: bool = False) -> Column | str:
@@ -204,8 +241,3 @@ def _odd(count: int, kind: str, words: str = "") -> str:
     if count == 1:
         return f"1 cell is not a {kind}{shown} and counts as missing"
     return f"{count:,} cells are not {kind}s{shown} and count as missing"
-
-
-def _moments(cells: list[str], form: str) -> np.ndarray:
-    """Convert texts to seconds since 1970."""
-    return moments(pd.Series(cells, dtype=object), form)

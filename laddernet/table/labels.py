@@ -29,13 +29,13 @@ def mark_of(unlabeled: Any, *, positional: bool) -> str:
 
 def labels_of(cells: pd.Series, mark: str) -> np.ndarray:
     """Read a column of classes, "" where a row has no label."""
-    return _unmarked(texts(cells), mark)
+    return unmarked(texts(cells), mark)
 
 
-def _unmarked(labels: np.ndarray, mark: str) -> np.ndarray:
+def unmarked(labels: np.ndarray, mark: str) -> np.ndarray:
     """Replace the mark by "".
 
-    >>> _unmarked(np.array(["a", "-1.0", "-1"], object), "-1").tolist()
+    >>> unmarked(np.array(["a", "-1.0", "-1"], object), "-1").tolist()
     ['a', '', '']
     """
     marks = {label for label in set(labels) if plain(label) == plain(mark)}
@@ -54,7 +54,7 @@ def plain(label: str) -> str:
 
 def find_classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the classes in order, and for each row the index of its class or -1."""
-    labels = _unmarked(given, mark)
+    labels = unmarked(given, mark)
     but = f" but {mark}, which marks rows without a label" if np.any(labels != given) else ""
     known = Counter(labels[labels != ""])
     if not known:
@@ -62,7 +62,7 @@ def find_classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple
     # 1 and 1.0 are one class if all labels are numbers; among words they may be versions.
     all_numbers = not np.isnan(_values(known)).any()
     named = {label: plain(label) if all_numbers else label for label in known}
-    classes = tuple(sorted({*named.values()}, key=_natural))
+    classes = tuple(sorted({*named.values()}, key=natural))
     if len(classes) < 2:
         advice = f"if {mark} is a class of yours, say --unlabeled ''" if but else "give labels of two classes or more"
         raise InputError(f"{table}: all labels are {classes[0]!r}{but}; {advice}.")
@@ -91,10 +91,10 @@ def _like_classes(names: Sequence[str]) -> bool:
     return bool(len(names) <= _MOST_CLASSES and (words or compact))
 
 
-def _natural(name: str) -> tuple[bool, Decimal, str]:
+def natural(name: str) -> tuple[bool, Decimal, str]:
     """Sort numbers by size, with all their digits, then words by the alphabet.
 
-    >>> sorted(["b", "10000000000000000000", "9999999999999999999", "a"], key=_natural)
+    >>> sorted(["b", "10000000000000000000", "9999999999999999999", "a"], key=natural)
     ['9999999999999999999', '10000000000000000000', 'a', 'b']
     """
     try:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,11 +17,14 @@ from laddernet.classifier.few_labels import FewLabelClassifier
 from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.table.cells import texts, written_day
+from laddernet.table.cells import texts
+from laddernet.table.checks import check_types, column_names, not_understood, require_frame
 from laddernet.table.columns import IDENTIFIER, Column, read_columns
 from laddernet.table.estimate import Estimate
+from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
-from laddernet.table.stored import Classifier, check_types, restored_classifier
+from laddernet.table.stored import Classifier, restored_classifier
+from laddernet.table.suggest import suggest_rows
 from laddernet.table.table import Table, listed, unique_names
 from laddernet.table.transformer import restore, state, transformed
 
@@ -116,6 +119,7 @@ class TableModel:
         drop: Sequence[str] = (),
         use: Sequence[str] = (),
         category: Sequence[str] = (),
+        labels: LabelFiles = (),
         method: str = BLEND,
         **settings: Any,
     ) -> "TableModel":
@@ -137,6 +141,8 @@ class TableModel:
             Columns to use even if they look like identifiers.
         category : list of str, optional
             Columns that hold categories even if they look like numbers.
+        labels : data frame or path, or a list of these, optional
+            Rows with labels, as :meth:`suggest` returns them, found by identifier or row number; the last label counts.
         method : str, optional
             A method of :class:`FewLabelClassifier`. With "auto" all methods are cross-validated first.
         **settings
@@ -154,7 +160,7 @@ class TableModel:
         TypeError
             If a setting is not a parameter of :class:`LadderClassifier`.
         """
-        _require_frame(frame)
+        require_frame(frame)
         ladder = LadderClassifier(**settings)
         classifier = FewLabelClassifier(method, ladder=ladder, random_state=ladder.random_state)
         if target is None:
@@ -163,9 +169,10 @@ class TableModel:
             Table.of(frame),
             str(target),  # columns of a frame may have numbers for names; here all names are text
             unlabeled=unlabeled,
-            drop=_names("drop", drop),
-            use=_names("use", use),
-            category=_names("category", category),
+            drop=column_names("drop", drop),
+            use=column_names("use", use),
+            category=column_names("category", category),
+            labels=open_all(labels),
         )
         for notice in rows.notices:
             warnings.warn(notice, stacklevel=2)
@@ -191,7 +198,7 @@ class TableModel:
         InputError
             If a column is missing, or ten or more cells of a column are filled and none is of its kind.
         """
-        _require_frame(frame)
+        require_frame(frame)
         frame = frame.rename(columns=str)
         unique_names(list(frame.columns), "The table")
         absent = [column.name for column in self.columns if column.name not in frame.columns]
@@ -201,7 +208,7 @@ class TableModel:
         values = read_columns(self.columns, frame, odd)
         for column in self.columns:
             if odd[column.name] >= _ENOUGH and values[column.name].isna().all():
-                raise InputError(_not_understood(column, texts(frame[column.name])))
+                raise InputError(not_understood(column, texts(frame[column.name])))
         if unread is not None:
             unread.update(odd)
         return transformed(self.transformer, values)
@@ -245,6 +252,36 @@ class TableModel:
             As :meth:`features`.
         """
         return np.asarray(np.array(self.classes, object)[self.predict_proba(frame).argmax(axis=1)])
+
+    def suggest(
+        self, frame: pd.DataFrame, *, count: int = 20, unlabeled: Any = None, labels: LabelFiles = ()
+    ) -> pd.DataFrame:
+        """Choose the unlabelled rows whose labels would teach most.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            The table. Rows whose target is not empty are labelled; without a target no row is.
+        count : int, default 20
+            The number of rows to choose.
+        unlabeled : str or number, optional
+            A value of the target that marks unlabelled rows. None: that of :meth:`fit`.
+        labels : data frame or path, or a list of these, optional
+            Further labels, as for :meth:`fit`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The chosen rows, the best first, with the index of ``frame``: the columns of the file that ``laddernet
+            suggest`` writes. A person fills in the empty target, and :meth:`fit` takes it as ``labels``.
+
+        Raises
+        ------
+        InputError
+            If a column is missing.
+        """
+        require_frame(frame)
+        return suggest_rows(self, frame, unlabeled=unlabeled, count=count, labels=open_all(labels))
 
     @property
     def method(self) -> str:
@@ -361,30 +398,3 @@ class TableModel:
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # absent in older files
         )
-
-
-def _require_frame(frame: object) -> None:
-    """Refuse what is not a DataFrame."""
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
-
-
-def _names(option: str, names: object) -> list[str]:
-    """Refuse a single text or another type where a list of names must be."""
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InputError(f"{option} must be a list of columns' names, got {names!r}.")
-    return [str(name) for name in names]
-
-
-def _not_understood(column: Column, cells: np.ndarray) -> str:
-    """Say why a column is refused of which no cell is of the kind that the model learned."""
-    filled = cells[cells != ""]
-    if column.kind == "boolean":
-        right = "yes or no"
-    elif column.kind == "number":
-        right = f"numbers written as {column.form}"
-    else:
-        right = f"dates written as {written_day(column.form)}"
-    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
-    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
-    return f"Column {column.name!r}: {found}; give {right}, as when the model was fitted."

@@ -1,10 +1,13 @@
-"""Read CSV with the standard library: pandas accepts a row with too few cells, as if its last cells were empty."""
+"""Read CSV: in columns with pyarrow where the file is regular, with the standard library's reader of rows elsewhere.
+
+pandas is not used, for it accepts a row with too few cells, as if its last cells were empty.
+"""
 
 import codecs
 import csv
 import io
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +20,16 @@ import pandas as pd
 
 from laddernet.errors import InputError
 from laddernet.files import reading
-from laddernet.table.table import Dialect, Table, require_few, rows_of_a_part, unique_names
+from laddernet.table.csv_columns import parse_columns
+from laddernet.table.table import (
+    Dialect,
+    Table,
+    characters_of_a_block,
+    regrouped,
+    require_few,
+    rows_of_a_part,
+    unique_names,
+)
 from laddernet.text import unquoted
 
 STDIN = "-"
@@ -35,31 +47,38 @@ def open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> T
         if len(delimiter) != 1 or delimiter in '"\r\n':
             raise InputError(f"The delimiter is {delimiter!r}; give one character, as in --delimiter ';'.")
     file = _File(path, "Standard input" if str(path) == STDIN else str(path), delimiter, encoding)
-    records = file.records()
-    header = next(records)
+    pieces = file.pieces()
+    (header,) = next(pieces)
     require_few(len(header), file.name)
     columns = [cell.strip() or f"column {number}" for number, cell in enumerate(header, 1)]
     unique_names(columns, file.name)
-    left = [records]  # rows of standard input, which can be read once
+    left = [pieces]  # rows of standard input, which can be read once
     if str(path) != STDIN:
-        records.close()
+        pieces.close()
 
     def parts(names: Sequence[str]) -> Iterator[pd.DataFrame]:
         if str(path) == STDIN:
             rows = left.pop()
         else:
-            rows = file.records()
+            rows = file.pieces()
             next(rows)
         places = {name: columns.index(name) for name in names}
-        first = 1
-        while part := list(islice(rows, rows_of_a_part(len(columns)))):
-            index = pd.RangeIndex(first, first + len(part))
-            cells = list(zip(*part, strict=True))
-            chosen = {name: np.array(cells[place], object) for name, place in places.items()}
-            yield pd.DataFrame(chosen, index=index, dtype=object)
-            first += len(part)
+        frames = (_frame(piece, places) for piece in rows if len(piece))
+        return regrouped(frames, rows_of_a_part(len(columns)))
 
     return Table(file.name, columns, parts, dialect=Dialect(file.delimiter or ",", bom=file.bom))
+
+
+def _frame(piece: Any, places: Mapping[str, int]) -> pd.DataFrame:
+    """Make a frame of some columns of a piece: rows, or a table of pyarrow."""
+    index = pd.RangeIndex(len(piece))
+    if isinstance(piece, list):
+        cells = list(zip(*piece, strict=True))
+        chosen = {name: np.array(cells[place], object) for name, place in places.items()}
+        return pd.DataFrame(chosen, index=index, dtype=object)
+    return pd.DataFrame(
+        {name: pd.arrays.ArrowExtensionArray(piece.column(k)) for name, k in places.items()}, index=index
+    )
 
 
 @dataclass
@@ -72,11 +91,13 @@ class _File:
     encoding: str | None
     bom: bool = False
 
-    def records(self) -> Generator[list[str]]:
-        """Yield the header and the rows, each as long as the header; blank lines are skipped."""
+    def pieces(self) -> Generator[Any]:
+        """Yield the header as one row, then the rows in pieces: lists of rows, or tables of pyarrow.
+
+        Each row is as long as the header; blank lines are skipped.
+        """
         with _bytes(self.path) as raw:
             self.encoding = self.encoding or _encoding(raw)
-            reader = None
             try:
                 text = io.TextIOWrapper(raw, encoding=self.encoding, newline="")
             except (LookupError, ValueError):  # a stray byte in the name is a ValueError
@@ -84,36 +105,55 @@ class _File:
                 raise InputError(f"There is no encoding {self.encoding!r}; {advice}.") from None
             try:
                 lines = self._lines(text)
+                header = self._rows(lines, "")
+                if not header:
+                    raise InputError(f"{self.name} is empty; give a table with the columns' names in its first line.")
+                yield header
                 assert self.delimiter is not None
-                reader = csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
-                width = 0
-                for row in reader:
-                    if not row:
-                        continue
-                    if width and len(row) != width:
-                        cells = f"{len(row)} cell" + ("s" if len(row) != 1 else "")
-                        found = f"{cells} where the header has {width} columns"
-                        advice = "mend that line, or name another --delimiter"
-                        raise InputError(f"{self.name}, line {reader.line_num}: {found}; {advice}.")
-                    width = len(row)
-                    # `predict` writes a ' before what a spreadsheet would compute; it is not part of the cell.
-                    yield list(map(unquoted, row)) if "'" in "".join(row) else row
+                width = len(header[0])
+                while block := lines.block():
+                    table = parse_columns(block, self.delimiter, width)
+                    if table is not None:
+                        lines.read += block.count("\n")
+                    yield self._rows(lines, block, width) if table is None else table
             except UnicodeError as error:
                 where = _undecodable_line(self.path, self.encoding)
                 encoding = self.encoding.removesuffix("-sig")
                 advice = "name the file's own with --encoding, perhaps cp1252 or utf-16"
                 raise InputError(f"{self.name}{where} is not {encoding} text; {advice}.") from error
-            except csv.Error as error:
-                where = f", line {reader.line_num}" if reader else ""
-                if "field larger" in str(error):
-                    found = f"a cell has more than {_LONGEST_CELL:,} characters"
-                    advice = "shorten it, or close the quote that was left open"
-                    raise InputError(f"{self.name}{where}: {found}; {advice}.") from error
-                raise InputError(f"{self.name}{where}: not CSV ({error}); mend the quotes of that line.") from error
-            if not width:
-                raise InputError(f"{self.name} is empty; give a table with the columns' names in its first line.")
 
-    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
+    def _rows(self, lines: "_Lines", block: str, width: int = 0) -> list[list[str]]:
+        """Parse the rows of a block, the last of which may end in further lines; without a width only the next row."""
+        start = io.StringIO(block, newline="")
+        assert self.delimiter is not None
+        reader = csv.reader(
+            _bounded([start, lines], self.name), delimiter=self.delimiter, strict=True, skipinitialspace=True
+        )
+        rows = []
+        try:
+            for row in reader:
+                if row:
+                    if width and len(row) != width:
+                        cells = f"{len(row)} cell" + ("s" if len(row) != 1 else "")
+                        found = f"{cells} where the header has {width} columns"
+                        advice = "mend that line, or name another --delimiter"
+                        where = f"line {lines.read + reader.line_num}"
+                        raise InputError(f"{self.name}, {where}: {found}; {advice}.")
+                    # `predict` writes a ' before what a spreadsheet would compute; it is not part of the cell.
+                    rows.append(list(map(unquoted, row)) if "'" in "".join(row) else row)
+                if start.tell() == len(block) and (width or rows):
+                    break
+        except csv.Error as error:
+            where = f", line {lines.read + reader.line_num}"
+            if "field larger" in str(error):
+                found = f"a cell has more than {_LONGEST_CELL:,} characters"
+                advice = "shorten it, or close the quote that was left open"
+                raise InputError(f"{self.name}{where}: {found}; {advice}.") from error
+            raise InputError(f"{self.name}{where}: not CSV ({error}); mend the quotes of that line.") from error
+        lines.read += reader.line_num
+        return rows
+
+    def _lines(self, text: io.TextIOWrapper) -> "_Lines":
         """Find the delimiter in the first lines, and return all lines."""
         csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
         head = text.read(1 << 16) + text.readline(_LONGEST_LINE)
@@ -121,10 +161,37 @@ class _File:
         head = head.removeprefix("\ufeff")  # not every decoder removes the byte order mark
         self.delimiter = self.delimiter or _delimiter(head)
         # Standard input cannot be read twice, so the first lines are put in front again.
-        return _bounded([io.StringIO(head, newline=""), text], self.name)
+        return _Lines([io.StringIO(head, newline=""), text])
 
 
-def _bounded(streams: Iterable[io.TextIOBase], name: str) -> Iterator[str]:
+@dataclass
+class _Lines:
+    """The lines of several streams, each of which ends with a line."""
+
+    streams: Sequence[io.TextIOBase]
+    read: int = 0  # lines that were parsed
+
+    def readline(self, most: int) -> str:
+        """Return the next line, or its first characters; "" at the end."""
+        return next((line for stream in self.streams if (line := stream.readline(most))), "")
+
+    def block(self) -> str:
+        """Return the next lines, some hundred thousand characters; "" at the end.
+
+        Where quotes show that the last line ends within a cell, the lines up to its end are added, if they are few.
+        """
+        size = characters_of_a_block()
+        block = next((start for stream in self.streams if (start := stream.read(size))), "")
+        if not block.endswith("\n"):
+            block += self.readline(_LONGEST_LINE)
+        within = block.count('"') % 2
+        while within and len(block) < 2 * size and (line := self.readline(_LONGEST_LINE)):
+            block += line
+            within ^= line.count('"') % 2
+        return block
+
+
+def _bounded(streams: Iterable[Any], name: str) -> Iterator[str]:
     """Yield the lines of several streams, and refuse a line that would fill the memory."""
     for stream in streams:
         for line in iter(partial(stream.readline, _LONGEST_LINE), ""):

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from laddernet.errors import InputError
-from laddernet.table.table import Table, one_line, require_few, rows_of_a_part, unique_names
+from laddernet.table.table import Table, require_few, rows_of_a_part, unique_names
+from laddernet.text import one_line
 
 
 def open_parquet(path: Path) -> Table:

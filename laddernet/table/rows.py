@@ -12,8 +12,9 @@ from sklearn.compose import ColumnTransformer
 from laddernet.classifier.labels import UNLABELLED
 from laddernet.errors import InputError
 from laddernet.table.cells import texts
-from laddernet.table.columns import Column, Survey, read_columns
+from laddernet.table.columns import IDENTIFIER, Column, Survey, read_columns
 from laddernet.table.labels import MARK, find_classes, lookalikes, mark_of, plain
+from laddernet.table.rounds import LabelFile, Merged, Round, merge
 from laddernet.table.table import Table, listed
 from laddernet.table.transformer import learn, rare_below, transformed
 
@@ -35,6 +36,7 @@ class Rows:
     X: np.ndarray
     codes: np.ndarray  # for each row the index of its class, or -1
     unlabeled: str | None  # the mark of a row without a label, if one was given
+    rounds: Sequence[Round] = ()  # what each file of labels added
 
     @property
     def labels(self) -> dict[str, int]:
@@ -52,19 +54,15 @@ def read_rows(
     use: Sequence[str] = (),
     category: Sequence[str] = (),
     unlabeled: Any = None,
+    labels: Sequence[Table] = (),
 ) -> Rows:
-    """Read a table for training; ``also`` are tables of more rows, without labels.
+    """Read a table for training; ``also`` are tables of more rows, and ``labels`` files of labels.
 
     Columns of ``drop`` are left out. Columns of ``use`` are used even if they look like identifiers, and columns of
     ``category`` hold categories even if they look like numbers. ``unlabeled`` marks a row without a label, besides an
     empty cell; None means -1 for arrays and no mark for other tables, "" means no mark.
     """
-    if target is None:
-        if not table.positional:
-            likely = likely_target(table)
-            named = f"perhaps --target {likely!r}" if likely else f"one of {listed(table.columns)}"
-            raise InputError(f"--target is missing; name the column that holds the classes, {named}.")
-        target = "y"
+    target = target_of(table, target)
     table.require([target, *drop, *use, *category])
     names = [name for name in table.columns if name not in {target, *drop}]
     if table.positional:  # other arrays of the file are not features
@@ -73,21 +71,33 @@ def read_rows(
         other.require(names, "give the same columns, or leave some out with --drop.")
 
     surveys = {name: Survey(name) for name in names}
-    labels: list[np.ndarray] = []
+    given: list[np.ndarray] = [np.empty(0, object)]
     for part in table.parts([*names, target]):
-        labels.append(texts(part[target]))
+        given.append(texts(part[target]))
         for name, survey in surveys.items():
             survey.add(part[name])
     for other in also:
         for part in other.parts(names):
+            given.append(np.full(len(part), "", object))
             for name, survey in surveys.items():
                 survey.add(part[name])
-    mark = mark_of(unlabeled, positional=bool(table.positional))
-    classes, codes = find_classes(np.concatenate([*labels, np.empty(0, object)]), mark, target, table.name)
-
     found = {name: survey.column(category=name in category, use=name in use) for name, survey in surveys.items()}
     dropped = {name: reason for name, reason in found.items() if isinstance(reason, str)}
     columns = tuple(column for column in found.values() if isinstance(column, Column))
+    mark = mark_of(unlabeled, positional=bool(table.positional))
+    merged = Merged(np.concatenate(given))
+    if labels:
+        merged = merge(
+            merged.labels,
+            [LabelFile.read(file, target, mark) for file in labels],
+            [table, *also],
+            columns=names,
+            identifiers=[name for name, reason in dropped.items() if reason == IDENTIFIER],
+            dates={column.name for column in columns if column.kind in ("date", "time")},
+            mark=mark,
+        )
+    classes, codes = find_classes(merged.labels, mark, target, table.name)
+
     kept = [column.name for column in columns]
     parts = [read_columns(columns, part) for source in (table, *also) for part in source.parts(kept)]
     frame = pd.concat(parts, ignore_index=True)
@@ -100,7 +110,7 @@ def read_rows(
     if not columns:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(dropped.items())[:5])
         raise InputError(f"{table.name} has no column to learn from ({reasons or 'it has none but the target'}).")
-    notices = [notice for column in columns if (notice := surveys[column.name].notice(column))]
+    notices = merged.notices + [notice for column in columns if (notice := surveys[column.name].notice(column))]
     doubtful = next((name for name in classes if plain(name) == MARK), None)
     if doubtful and len(classes) > 2 and unlabeled is None:
         advice = f"if it marks rows without a label, say --unlabeled {MARK}"
@@ -113,11 +123,12 @@ def read_rows(
 
     frame = frame[[column.name for column in columns]]
     transformer = learn(columns, frame)
-    codes = np.concatenate([codes, np.full(len(frame) - len(codes), UNLABELLED)])
     X = transformed(transformer, frame)
     dropped |= dict.fromkeys(drop, "left out on request")
     asked = None if unlabeled is None else mark
-    return Rows(target, columns, dropped, notices, table.positional, transformer, classes, X, codes, asked)
+    return Rows(
+        target, columns, dropped, notices, table.positional, transformer, classes, X, codes, asked, merged.rounds
+    )
 
 
 def _ambiguous(column: str, names: Iterable[str], what: str) -> list[str]:
@@ -126,6 +137,17 @@ def _ambiguous(column: str, names: Iterable[str], what: str) -> list[str]:
         f"{column}: {first!r} and {second!r} are two {what}, and differ only in case or spaces"
         for first, second in [pair for pair in [lookalikes(names)] if pair]
     ]
+
+
+def target_of(table: Table, target: str | None) -> str:
+    """Return the name of the target: as given, or y of an array."""
+    if target is not None:
+        return target
+    if not table.positional:
+        likely = likely_target(table)
+        named = f"perhaps --target {likely!r}" if likely else f"one of {listed(table.columns)}"
+        raise InputError(f"--target is missing; name the column that holds the classes, {named}.")
+    return "y"
 
 
 def likely_target(table: Table) -> str | None:

@@ -13,14 +13,19 @@ Of a large table a random sample is ranked, always the same one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from laddernet.table.labels import labels_of, mark_of
-from laddernet.table.model import TableModel
+from laddernet.table.rounds import ROW, Finder, LabelFile, own_name, row_number
 from laddernet.table.table import Table
+
+if TYPE_CHECKING:
+    from laddernet.table.model import TableModel
+
+ADDED = ("rank", ROW, "predicted class", "confidence", "use")  # columns of a file to fill in, beside the table's
 
 _SAMPLE = 1000  # rows of the sample
 
@@ -61,32 +66,76 @@ class Suggestions:
     use: np.ndarray  # the gain in mean coverage
     total: int  # unlabelled rows of the table
 
+    def to_label(self, target: str, columns: Sequence[str], identifiers: Sequence[str]) -> pd.DataFrame:
+        """Lay out the rows for a person, who fills in the empty column ``target``.
+
+        ``columns`` are those of the whole table. The identifiers come first, then the target, then the other cells.
+        """
+        rank, row, best, confidence, use = (own_name(name, {*columns, target}) for name in ADDED)
+        first = [name for name in identifiers if name in self.frame]
+        others = [name for name in self.frame if name not in {*first, target}]
+        cells: dict[str, Any] = {
+            rank: range(1, len(self.use) + 1),
+            row: [row_number(number) for number in self.frame.index],
+            **{name: self.frame[name] for name in first},
+            target: None,
+            **{name: self.frame[name] for name in others},
+            best: self.classes,
+            confidence: self.confidence.astype(np.float64).round(6),
+            use: self.use.round(6),
+        }
+        return pd.DataFrame(cells, index=self.frame.index)
+
 
 def suggest(
-    model: TableModel,
+    model: "TableModel",
     table: Table,
     *,
     target: str | None = None,
     unlabeled: Any = None,
     count: int = 20,
     keep: Sequence[str] = (),
+    labels: Sequence[Table] = (),
 ) -> Suggestions:
     """Rank the unlabelled rows by the gain of a label; without a ``target`` all rows are unlabelled.
 
-    ``unlabeled`` marks a row without a label, besides an empty cell; None means the mark of the model.
-    The table is read in parts, and only some thousand rows are kept in memory.
+    ``unlabeled`` marks a row without a label, besides an empty cell; None means the mark of the model. Rows that have a
+    label in the files ``labels`` are labelled too. The table is read in parts, and only some thousand rows are kept in
+    memory.
     """
     asked = model.unlabeled if unlabeled is None else unlabeled
     mark = mark_of(asked, positional=bool(table.positional or model.positional))
-    unlabelled, labelled, total = _gather(model, table, target, mark, count, keep)
+    identifiers = [name for name in model.identifiers if name in table.columns]
+    files = [LabelFile.read(file, model.target if target is None else target, mark) for file in labels]
+    finders = [Finder(file, table.columns, identifiers) for file in files]
+    unlabelled, labelled, total = _gather(model, table, target, mark, count, keep, finders)
     chosen, use = rank(unlabelled.places, labelled.places, count)
     best = unlabelled[chosen]
     classes = [model.classes[place] for place in best.probabilities.argmax(axis=1)]
     return Suggestions(best.frame, classes, best.probabilities.max(axis=1), use, total)
 
 
+def suggest_rows(
+    model: "TableModel", frame: pd.DataFrame, *, unlabeled: Any, count: int, labels: Sequence[Table]
+) -> pd.DataFrame:
+    """Return the suggestions for a frame as rows to fill in, with the index of the frame."""
+    table = Table.of(frame)
+    model.check(table)
+    target = model.target if model.target in table.columns else None
+    keep = table.columns
+    found = suggest(model, table, target=target, unlabeled=unlabeled, count=count, keep=keep, labels=labels)
+    out = found.to_label(model.target, table.columns, model.identifiers)
+    return out.set_axis(frame.index[found.frame.index - 1])
+
+
 def _gather(
-    model: TableModel, table: Table, target: str | None, mark: str, count: int, keep: Sequence[str]
+    model: "TableModel",
+    table: Table,
+    target: str | None,
+    mark: str,
+    count: int,
+    keep: Sequence[str],
+    finders: Sequence[Finder],
 ) -> tuple[Sample, Sample, int]:
     """Return a sample of the unlabelled rows, one of the labelled rows, and the number of unlabelled rows."""
     rng = np.random.default_rng(0)
@@ -95,11 +144,14 @@ def _gather(
     )
     labelled = unlabelled
     total = 0
-    for part in model.parts(table, [*keep, *([] if target is None else [target])]):
+    more = [name for name in (target, *(finder.key for finder in finders)) if name is not None]
+    for part in model.parts(table, [*keep, *more]):
         x = model.features(part)
         keys = rng.random(len(part))
         found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.embed(x), keys)
         free = np.ones(len(part), bool) if target is None else labels_of(part[target], mark) == ""
+        for finder in finders:
+            free[[here for _, here in finder.pairs(part)]] = False
         unlabelled = unlabelled.with_more(found[np.flatnonzero(free)], max(_SAMPLE, 10 * count))
         labelled = labelled.with_more(found[np.flatnonzero(~free)], _SAMPLE)
         total += int(free.sum())

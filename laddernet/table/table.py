@@ -1,6 +1,6 @@
 """A table as the other modules use it: named columns, and rows that are read a part at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -104,6 +104,34 @@ def rows_of_a_part(columns: int) -> int:
     return max(1, CELLS // max(1, columns))
 
 
-def one_line(error: BaseException) -> str:
-    """Return an error's message on one line, without its full stop."""
-    return " ".join(str(error).split()).rstrip(".")
+def characters_of_a_block() -> int:
+    """Compute how many characters of a CSV file are parsed at a time."""
+    return 4 * CELLS
+
+
+def regrouped(frames: Iterable[pd.DataFrame], rows: int) -> Iterator[pd.DataFrame]:
+    """Cut frames of any lengths into parts of the same number of rows; the index counts rows from 1.
+
+    >>> frames = [pd.DataFrame({"a": range(3)}), pd.DataFrame({"a": range(3, 5)})]
+    >>> [(part["a"].tolist(), part.index.tolist()) for part in regrouped(frames, 4)]
+    [([0, 1, 2, 3], [1, 2, 3, 4]), ([4], [5])]
+    """
+    held: list[pd.DataFrame] = []
+    first, count = 1, 0
+
+    def numbered(part: pd.DataFrame) -> pd.DataFrame:
+        return part.set_axis(pd.RangeIndex(first, first + len(part)))
+
+    for frame in frames:
+        held.append(frame)
+        count += len(frame)
+        if count < rows:
+            continue
+        whole = pd.concat(held, ignore_index=True)
+        while count >= rows:
+            yield numbered(whole[:rows])
+            whole = whole[rows:]
+            first, count = first + rows, count - rows
+        held = [whole] if count else []
+    if held:
+        yield numbered(pd.concat(held, ignore_index=True))

@@ -1,4 +1,4 @@
-"""Write CSV a row at a time, to a file that is complete or absent."""
+"""Write CSV and JSON, to a file that is complete or absent."""
 
 import csv
 import io
@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -16,27 +16,73 @@ from laddernet.files import whole_file, writing
 from laddernet.table.table import Dialect
 from laddernet.text import quoted, visible_json
 
+_PLAIN_CELLS = re.compile(r"(?:(?:\w[\w .:/-]*+)?+\n)*+")  # neither formulas nor in need of quotes, one on each line
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Writer(Protocol):
-    """The interface of `csv.writer`."""
+    """A writer of rows. `lines` only makes text of columns, in any thread, which `write` then writes."""
 
     def writerow(self, row: Iterable[Any], /) -> Any: ...
     def writerows(self, rows: Iterable[Iterable[Any]], /) -> Any: ...
+    def lines(self, columns: Sequence[Sequence[Any]], /) -> str: ...
+    def write(self, lines: str, /) -> Any: ...
 
 
-class _Converting:
-    """A writer that converts each cell."""
+class _Csv:
+    """A writer of CSV."""
 
-    def __init__(self, writer: Writer, convert: Callable[[Any], Any]) -> None:
-        self._writer, self._convert = writer, convert
+    def __init__(self, stream: TextIO, dialect: Dialect, raw: bool) -> None:
+        self._delimiter = dialect.delimiter
+        self._commas = dialect.decimal == ","
+        self._converts = [_decimal_comma] * self._commas + [_without_formula] * (not raw)
+        self._writer = self._csv(stream)
+        self.write = stream.write
+
+    def _csv(self, stream: TextIO) -> Any:
+        return csv.writer(stream, delimiter=self._delimiter, lineterminator="\n")
 
     def writerow(self, row: Iterable[Any], /) -> None:
-        self._writer.writerow(map(self._convert, row))
+        self._writer.writerow(map(self._converted, row))
 
     def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
-        self._writer.writerows(map(self._convert, row) for row in rows)
+        self._writer.writerows(map(self._converted, row) for row in rows)
+
+    def lines(self, columns: Sequence[Sequence[Any]], /) -> str:
+        """Return the lines that `writerows` writes for rows of two cells or more, made faster, a column at a time."""
+        rows = zip(*map(self._written, columns), strict=True)
+        return "".join([f"{line}\n" for line in map(self._delimiter.join, rows)])
+
+    def _written(self, cells: Sequence[Any]) -> Sequence[str]:
+        kinds = set(map(type, cells))
+        if kinds <= {str, type(None)}:
+            found = set(cells)
+            if len(found) > len(cells) / 2 and None not in found and self._plain(cells):
+                return cells
+            known = {cell: self._cell(cell) for cell in found}
+            return [known[cell] for cell in cells]
+        if kinds == {float} and not (self._commas and self._delimiter == ","):
+            texts = list(map(repr, cells))
+            if self._plain(texts):
+                return [text.replace(".", ",") for text in texts] if self._commas else texts
+        return list(map(self._cell, cells))
+
+    def _plain(self, cells: Sequence[str]) -> bool:
+        """Whether these texts are written as they are."""
+        joined = "\n".join([*cells, ""])
+        return (
+            bool(joined.count("\n") == len(cells) and _PLAIN_CELLS.fullmatch(joined)) and self._delimiter not in joined
+        )
+
+    def _cell(self, cell: Any) -> str:
+        written = io.StringIO(newline="")
+        self._csv(written).writerow([self._converted(cell), ""])
+        return written.getvalue()[:-2]
+
+    def _converted(self, cell: Any) -> Any:
+        for convert in self._converts:
+            cell = convert(cell)
+        return cell
 
 
 def _decimal_comma(cell: Any) -> Any:
@@ -75,9 +121,7 @@ def csv_writer(path: Path, *, raw: bool = False, dialect: Dialect | None = None)
     """
     dialect = dialect or Dialect()
     with _stream(path, "utf-8-sig" if dialect.bom else "utf-8") as stream:
-        writer: Writer = csv.writer(stream, delimiter=dialect.delimiter, lineterminator="\n")
-        writer = writer if raw else _Converting(writer, _without_formula)
-        yield _Converting(writer, _decimal_comma) if dialect.decimal == "," else writer
+        yield _Csv(stream, dialect, raw)
 
 
 @contextmanager
@@ -99,19 +143,25 @@ class _JsonLines:
     """A writer of JSON objects."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self.write = stream.write
         self._names: list[str] = []
 
     def writerow(self, row: Iterable[Any], /) -> None:
-        if not self._names:
+        if self._names:
+            self.write(self._line(row))
+        else:
             self._names = list(row)
-            return
-        cells = dict(zip(self._names, row, strict=True))
-        self._stream.write(visible_json(json.dumps(cells, ensure_ascii=False, default=str)) + "\n")
 
     def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
         for row in rows:
             self.writerow(row)
+
+    def lines(self, columns: Sequence[Sequence[Any]], /) -> str:
+        return "".join(map(self._line, zip(*columns, strict=True)))
+
+    def _line(self, row: Iterable[Any]) -> str:
+        cells = dict(zip(self._names, row, strict=True))
+        return visible_json(json.dumps(cells, ensure_ascii=False, default=str)) + "\n"
 
 
 @contextmanager

@@ -15,42 +15,107 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Config:
-    """The settings that determine the result of a run. Made by :func:`laddernet.configure`."""
+    """The settings that determine the result of a run. Made by :func:`laddernet.configure`.
+
+    Attributes
+    ----------
+    data : str
+        The name of the data set.
+    labels, validation : int
+        The number of labelled rows, and of rows that are held out for validation.
+    model : str
+        The id of the model.
+    hidden : tuple of int
+        The sizes of the hidden layers.
+    noise : tuple of float
+        The standard deviation of the noise at layers 0 to L.
+    recon_weights : tuple of float
+        The weights λ of the reconstruction costs of layers 0 to L.
+    eta : float
+        The standard deviation of an MLP combinator's initial weights.
+    epochs, decay_epochs : int
+        The number of epochs, and of the last ones over which the learning rate falls to zero.
+    learning_rate : float
+        The learning rate before that.
+    batch_size : int
+        The number of unlabelled rows of a step.
+    labelled_batch_size : int
+        The number of labelled rows of a step. Fewer labelled rows are repeated, each with its own noise.
+    seed : int
+        The seed of initial values, noise, order and labelled rows.
+    weight_decay : float
+        The share of W and V subtracted in a step, as a multiple of the learning rate.
+    copies : int
+        The number of copies of each unlabelled row in a step, in pairs with opposite noise.
+    source : str or None
+        A digest of the code of a user's combinator.
+    precision : str
+        The precision of the operands of matrix products, ``"float32"`` or ``"bfloat16"``.
+    content : str or None
+        A digest of a user's data. The data sets of laddernet have none.
+    """
 
     data: str
     labels: int
     validation: int
     model: str
     hidden: tuple[int, ...]
-    noise: tuple[float, ...]  # standard deviation at layers 0 to L
+    noise: tuple[float, ...]  # at layers 0 to L
     recon_weights: tuple[float, ...]  # λ of layers 0 to L
     eta: float
     epochs: int
-    decay_epochs: int  # number of the last epochs, over which the learning rate falls to zero
+    decay_epochs: int  # the last of these
     learning_rate: float
-    batch_size: int  # unlabelled rows of a step
-    labelled_batch_size: int  # if there are fewer labelled rows, they are repeated, each with its own noise
+    batch_size: int
+    labelled_batch_size: int
     seed: int
-    weight_decay: float = 0.0  # share of W and V subtracted in a step, as a multiple of the learning rate
-    copies: int = 1  # of each unlabelled row in a step, in pairs with opposite noise
-    source: str | None = None  # digest of the code of a user's combinator (laddernet.network.sources)
-    precision: Precision = "float32"  # of the operands of matrix products
+    weight_decay: float = 0.0
+    copies: int = 1
+    source: str | None = None
+    precision: Precision = "float32"
+    content: str | None = None
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Config":
-        """Make a configuration from its JSON form, in which tuples are lists."""
+        """Make a configuration from its JSON form.
+
+        Parameters
+        ----------
+        values : dict of str to object
+            The settings by name, with lists for tuples.
+
+        Returns
+        -------
+        Config
+            The configuration.
+        """
         settings: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
         return cls(**settings)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the configuration and the revision, which identifies a run."""
+        """A hash of the configuration and `REVISION`, which identifies a run."""
         return self.fingerprint_at(REVISION)
 
     def fingerprint_at(self, revision: int) -> str:
-        """Return the fingerprint of this configuration for a revision of the training program."""
+        """Compute the fingerprint for a revision of the training program.
+
+        Parameters
+        ----------
+        revision : int
+            The revision; that of the present program is `REVISION`.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
         values = asdict(self)
-        for name, usual in (("source", None), ("precision", "float32")):  # keep the fingerprints of older runs
+        for name, usual in (
+            ("source", None),
+            ("precision", "float32"),
+            ("content", None),
+        ):  # keep the fingerprints of older runs
             if values[name] == usual:
                 del values[name]
         text = json.dumps([revision, values], sort_keys=True)

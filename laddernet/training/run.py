@@ -234,9 +234,9 @@ def _claim(folder: Path, config: Config) -> None:
     wanted = json.loads(json.dumps(asdict(config)))
     held.setdefault("precision", "float32")  # the value of runs that are older than this setting
     differing = [key for key in wanted if held.get(key) != wanted[key]]
-    if differing == ["source"]:
-        run = f"the run of another source of {config.model}"
-        raise InputError(f"{folder} holds {run}, which has changed since; choose another --out.")
+    if differing in (["source"], ["content"]):
+        run = f"another source of {config.model}" if differing == ["source"] else f"another content of {config.data}"
+        raise InputError(f"{folder} holds the run of {run}, which has changed since; choose another --out.")
     if differing:
         key = differing[0]
         raise InputError(

@@ -97,16 +97,16 @@ def configure(
 ) -> Config:
     """Make the configuration of a run: check every setting, and replace None by a default.
 
-    Defaults of noise, λ, η and learning rate are the ``tuned`` values for this data set, model and number of labels;
-    those of η and learning rate only if they were tuned with this recipe. If there are none, noise, λ and η are the
-    published values for the nearest number of labels. All other defaults are those of the recipe.
+    Defaults of noise, λ, η and learning rate are the ``tuned`` values for a data set of this name and shape, this model
+    and number of labels; those of η and learning rate only if they were tuned with this recipe. If there are none,
+    noise, λ and η are the published values for the nearest number of labels. All other defaults are the recipe's.
 
     Parameters
     ----------
     dataset
         The data, as `load` returns it.
     labels
-        Number of labelled rows, or "all".
+        Number of labelled rows, or "all" rows that have a label.
     model
         The model, in any form that `find` accepts.
     hidden
@@ -130,7 +130,7 @@ def configure(
     precision
         Type of the operands of matrix products, "float32" or "bfloat16"; everything else is float32.
     validation
-        Number of validation rows. None: a sixth of the training rows, or 0 if the labels need those rows.
+        Number of validation rows. None: a sixth of the training rows with a label, or 0 if the labels need those rows.
     seed
         Fixes the split of the rows, the initial values, the noise and the order.
     tuned
@@ -157,11 +157,11 @@ def configure(
     if find(found.id, found.source) != found:
         advice = "give one that `laddernet models` lists, or a combinator of your own"
         raise InputError(f"This is not the {found.id!r} that its name stands for, by which a run keeps it; {advice}.")
-    n_rows = len(dataset.x_train)
-    labels = n_rows if isinstance(labels, str) and labels == "all" else labels
+    n_labelled = dataset.n_labelled
+    labels = n_labelled if isinstance(labels, str) and labels == "all" else labels
     labels = checks.integer("labels", labels, most=_MOST)
     if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless the labels need those rows
-        validation = n_rows // 6 if labels <= n_rows - n_rows // 6 else 0
+        validation = n_labelled // 6 if labels <= n_labelled - n_labelled // 6 else 0
     validation = checks.integer("validation", validation, least=0, most=_MOST)
     hidden = _hidden(dataset) if hidden is None else checks.sizes("hidden", hidden)
     followed = recipe_named(recipe)
@@ -169,7 +169,8 @@ def configure(
     if not isinstance(tuned, bool | str | os.PathLike):
         raise InputError(f"tuned must be True, False or the name of a file, got {checks.shown(tuned)}.")
     if tuned is not False:
-        chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned)
+        shape = dataset.n_features, dataset.n_classes
+        chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned, shape=shape)
     noise = by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2, short=2)
     recon_weights = by_layer(
         "recon_weights",
@@ -190,7 +191,7 @@ def configure(
     decay = followed.weight_decay if weight_decay is None else weight_decay
     weight_decay = checks.number("weight_decay", decay)
     copies = checks.integer("copies", followed.copies if copies is None else copies, most=checks.MOST_COPIES)
-    rows = copies * min(batch_size, n_rows)
+    rows = copies * min(batch_size, len(dataset.x_train))
     if rows > checks.MOST_ROWS:
         limit = f"at most {checks.MOST_ROWS} rows in a step"
         raise InputError(f"copies times batch_size must be {limit}, got {copies} times {batch_size}.")
@@ -219,6 +220,7 @@ def configure(
         copies=copies,
         source=found.source,
         precision=checks.choice("precision", precision, PRECISIONS),
+        content=dataset.content,
     )
 
 

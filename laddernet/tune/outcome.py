@@ -168,7 +168,8 @@ def _outcome(study: optuna.Study) -> Outcome:
     about = study.user_attrs[ATTRIBUTE]
     frozen = [trial for trial in study.get_trials() if trial.state != TrialState.WAITING]
     first = frozen[0].system_attrs if frozen else {}
-    found = Outcome(study.study_name, {**about, "starts_untuned": "fixed_params" in first}, [], {}, "")
+    shape = {"shape": tuple(map(int, about["shape"]))} if "shape" in about else {}  # missing in older searches
+    found = Outcome(study.study_name, {**about, **shape, "starts_untuned": "fixed_params" in first}, [], {}, "")
     space = found.space
     trials = [
         Tried(

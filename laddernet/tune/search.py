@@ -117,7 +117,7 @@ class Search:
         **settings: Any,
     ) -> None:
         check_search(sampler, trials, draws, seed)
-        n_rows = len(rows.x_train)
+        n_rows = rows.n_labelled
         validation = settings.pop("validation", None)
         validation = n_rows // 6 if validation is None else validation
         validation = checks.integer("validation", validation)
@@ -142,8 +142,9 @@ class Search:
         base = asdict(configure(rows, seed=FIRST_DRAW, **self._settings))
         for name in ("seed", "noise", "recon_weights", "eta", "learning_rate"):
             del base[name]
-        if base["precision"] == "float32":  # searches keep the names that they had before this field
-            del base["precision"]
+        for name, usual in (("precision", "float32"), ("content", None)):  # names stay as they were without these
+            if base[name] == usual:
+                del base[name]
         self.plan = Plan(
             data=rows.name,
             labels=self.labels,
@@ -174,7 +175,8 @@ class Search:
                 untuned = space.drawn(as_values({**published(find(model), self.labels), "learning_rate": rate}))
                 if untuned is not None:
                     self.study.enqueue_trial(untuned)
-            self.study.set_user_attr(ATTRIBUTE, {**asdict(self.plan), "command": command})
+            about = {"command": command, "shape": [rows.n_features, rows.n_classes]}
+            self.study.set_user_attr(ATTRIBUTE, {**asdict(self.plan), **about})
             held = self.study.get_trials(deepcopy=False)
         self.limit = _limit(space, sampler, trials, held)
 

@@ -21,6 +21,7 @@ from laddernet import InputError, LadderClassifier, label_curve, plot_label_curv
 from laddernet.classifier.curve import Point, forecast, save_picture
 from laddernet.table.rows import read_rows
 from laddernet.table.table import Table
+from laddernet.text import visible
 
 X, TRUTH = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[TRUTH]
@@ -173,7 +174,7 @@ def test_the_command_measures_what_the_function_does_on_the_tables_rows(tmp_path
     points = label_curve(LadderClassifier(**NETWORK), rows.X, rows.codes, counts=[1, 5], repeats=3, seed=1)
     lines = done.out.splitlines()
     assert lines[0] == "clinic.csv: 240 rows, 60 of them labelled; 4 columns are used"
-    assert "Error on 20 held-out labelled rows, mean of 3 random draws of labels," in lines
+    assert "Error on 20 held-out labelled rows, mean ± standard error of 3 random draws," in lines
     for line, point in zip(lines[-4:-2], points, strict=True):
         cells = [point.shown(), point.shown(alone=True)]
         assert line.split() == f"{point.per_class} {point.labels} {' '.join(cells)}".split()
@@ -222,3 +223,15 @@ def test_without_matplotlib_a_picture_is_refused_with_what_to_install(
     assert done.err.endswith("); install it with pip install 'laddernet[plot]'.\n")
     with pytest.raises(InputError, match="matplotlib is not installed"):
         plot_label_curve(recorded()[0])
+
+
+@pytest.mark.parametrize("title", ["$", "a$b$c_{", "$\\frac$", "two\nlines", "\x1b[31m", "a\udc80", "\x00"])
+@pytest.mark.parametrize("ending", ["svg", "pdf"])
+def test_a_picture_may_have_any_title(tmp_path: Path, title: str, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    points = [Point(1, 2, 30, (4.0, 6.0), (9.0, 9.0)), Point(2, 4, 30, (3.0, 5.0), (8.0, 9.0))]
+    save_picture(plot_label_curve(points, title=title, name="a$"), tmp_path / f"p.{ending}")
+    if ending == "svg":
+        text = (tmp_path / "p.svg").read_text("utf-8")
+        assert visible(title) in text
+        assert "\x1b" not in text

@@ -1,6 +1,8 @@
 """A fit: its networks, rows, histories, early stopping, and warm start."""
 
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +11,14 @@ import pytest
 import reference
 from iris import SETTINGS, TRUTH, X, few, fit, fitted, scaled, seen, three
 from scipy import sparse
+from sklearn.datasets import load_digits
+from support import NO_UNITS, without_units
 
 from laddernet import DivergedError, InputError, LadderClassifier
 from laddernet.classifier.fit import _Watch
 from laddernet.inference import network
 from laddernet.inference.network import encoder_arrays
+from laddernet.kernels.products import PRECISIONS
 from laddernet.network import ladder
 from laddernet.network.combinators import Linear
 from laddernet.training import step
@@ -238,3 +243,16 @@ def test_statistics_by_numpy_are_those_by_jax() -> None:
         by_jax = ladder.statistics(encoder, jnp.asarray(rows))
         for mu, sigma, expected in zip(*by_numpy, zip(by_jax.mu, by_jax.sigma, strict=True), strict=True):
             np.testing.assert_allclose((mu, sigma), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_it_learns_in_bfloat16_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, truth = load_digits(return_X_y=True)
+    y = np.where(np.arange(len(truth)) < 100, truth, -1)
+    new = partial(LadderClassifier, max_steps=300, random_state=0)
+    fitted = {precision: new(precision=precision).fit(x, y) for precision in PRECISIONS}
+    scores = {precision: one.score(x[100:], truth[100:]) for precision, one in fitted.items()}
+    assert fitted["float32"].history_[-1]["cost"] != fitted["bfloat16"].history_[-1]["cost"]
+    assert scores["bfloat16"] > scores["float32"] - 0.03
+    without_units(tmp_path, monkeypatch)
+    with pytest.warns(RuntimeWarning, match=NO_UNITS):
+        LadderClassifier(max_steps=1, precision="bfloat16").fit(x, y)

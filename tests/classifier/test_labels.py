@@ -166,3 +166,11 @@ def test_another_mark_can_be_named() -> None:
 def test_labels_that_will_not_do_are_one_sentence(y: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
         encode_labels(np.array(y, object) if isinstance(y, list) and (None in y or "a" in y) else y)
+
+
+@pytest.mark.parametrize("mark", [[], (), [-1], {}, np.array([-1, 2])])
+def test_a_mark_that_is_several_values_is_one_sentence(mark: Any) -> None:
+    with pytest.raises(InputError, match=r"^unlabeled must be one value or None, got "):
+        encode_labels([0, 1, -1], mark)
+    with pytest.raises(InputError, match=r"^unlabeled must be one value or None, got "):
+        LadderClassifier(unlabeled=mark).fit([[0.0], [1.0]], [0, 1])

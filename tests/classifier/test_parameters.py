@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from iris import X, fit
 
-from laddernet import InputError
+from laddernet import InputError, LadderClassifier
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,9 @@ def test_parameters_that_will_not_do_are_one_sentence(parameters: dict[str, Any]
 def test_a_large_integer_is_used_as_the_float_of_the_same_value() -> None:
     by_integer, by_float = (fit(eta=value, max_steps=1) for value in (10**10, 1e10))
     np.testing.assert_array_equal(by_integer.predict_proba(X), by_float.predict_proba(X))
+
+
+@pytest.mark.parametrize("bad", ["float16", "BFLOAT16", None, 32, ["bfloat16"]])
+def test_another_precision_is_refused(bad: Any) -> None:
+    with pytest.raises(InputError, match="precision must be 'float32' or 'bfloat16', got"):
+        LadderClassifier(precision=bad).fit([[0.0], [1.0]], [0, 1])

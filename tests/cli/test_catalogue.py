@@ -62,14 +62,14 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_data_lists_what_is_known_and_where_it_is(tmp_path: Path, empty_cache: Path) -> None:
     done = laddernet("data", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
-    _, digits_line, mnist_line = done.out.splitlines()
+    _, digits_line, mnist_line, _ = done.out.splitlines()
     assert re.search(r"digits +1,437 \+ 360 +64 +10 +ships with scikit-learn", digits_line)
     assert re.search(r"mnist +60,000 \+ 10,000 +784 +10 ", mnist_line)
     assert f"{empty_cache}/mnist (not fetched: laddernet data mnist)" in mnist_line
 
 
 def test_data_as_json_is_a_list_of_objects(tmp_path: Path, empty_cache: Path) -> None:
-    digits_info, mnist_info = json.loads(laddernet("data", "--json", cwd=tmp_path).out)
+    digits_info, mnist_info, _ = json.loads(laddernet("data", "--json", cwd=tmp_path).out)
     assert (digits_info["name"], digits_info["n_train"], digits_info["cached"]) == ("digits", 1437, True)
     assert (mnist_info["name"], mnist_info["where"], mnist_info["cached"]) == ("mnist", f"{empty_cache}/mnist", False)
 

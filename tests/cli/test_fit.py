@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import NETWORK, OPTIONS, clinic, foreign
-from support import Finished, laddernet
+from support import ESC, Finished, laddernet, printable
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.members import METHODS
@@ -64,7 +64,7 @@ def test_more_rows_without_labels_and_npz_are_learned_from(tmp_path: Path) -> No
     done = laddernet("predict", "few.safetensors", "more.npz", cwd=tmp_path)
     assert [int(line.split(",")[0]) for line in done.out.splitlines()[1:]] == expected[60:].tolist()
     done = laddernet("suggest", "few.safetensors", "few.npz", "--count", "60", cwd=tmp_path)
-    assert {int(line.split(",")[1]) for line in done.out.splitlines()[1:]} == set(range(21, 61))
+    assert {int(line.split(",")[1]) for line in done.out.splitlines()[1:]} == set(range(22, 62))
     np.savez(tmp_path / "wide.npz", X=np.zeros((3, 12)))
     done = laddernet("predict", "few.safetensors", "wide.npz", cwd=tmp_path)
     assert done == (2, "", "laddernet: wide.npz: X has 12 columns; the model takes 11.\n")
@@ -274,6 +274,13 @@ def test_fit_as_json_prints_one_object_with_what_it_says_otherwise(
     assert json.loads(again.out)["estimate"] is None
 
 
+def test_repeats_without_end_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,y\n1,x\n2,z\n")
+    done = laddernet("curve", "t.csv", "--target", "y", "--repeats", str(2**53), cwd=tmp_path)
+    assert done.code == 2
+    assert "1000" in done.err
+
+
 def test_curve_as_json_prints_one_object(tmp_path: Path) -> None:
     clinic().to_csv(tmp_path / "c.csv", index=False)
     options = ("--counts", "1,5", "--repeats", "2", *OPTIONS)
@@ -337,3 +344,29 @@ def test_pictures_of_the_estimate_are_written_and_drawn_again_by_inspect(
     assert sorted(os.listdir(tmp_path)) == ["c.svg", "k.png"]
     done = laddernet("inspect", model, "--confusion", "c.gif", cwd=tmp_path)
     assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+def test_no_escape_sequence_of_a_table_reaches_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fitted(of: LadderClassifier, *_: Any) -> LadderClassifier:
+        return of
+
+    monkeypatch.setattr(LadderClassifier, "fit", fitted)
+    monkeypatch.setattr(TableModel, "save", lambda model, path: None)
+    frame = pd.DataFrame({f"n{ESC}": [1, 2, 3, 4.5] * 5, f"one{ESC}": 1, "label": ["x", f"y{ESC}"] * 10})
+    frame[f"n{ESC}"] = [*frame[f"n{ESC}"].astype(str)[:19], f"odd{ESC}"]
+    frame.to_csv(tmp_path / f"t{ESC}.csv", index=False)
+    done = laddernet(
+        "fit",
+        f"t{ESC}.csv",
+        "--target",
+        "label",
+        "--no-estimate",
+        "--method",
+        "ladder",
+        "--out",
+        f"m{ESC}",
+        cwd=tmp_path,
+    )
+    assert (done.code, done.err) == (0, "")
+    assert printable(done.out)
+    assert done.out.count("\\x1b[31m\\u202e\\x9b1m\\x07[bold]$") >= 5

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import OPTIONS, clinic, foreign
-from support import Finished, laddernet
+from rich.console import Console
+from support import ESC, Finished, laddernet, printable
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.inference import modelfile
@@ -183,3 +184,22 @@ def test_compare_without_labels_says_where_the_models_agree(two_models: Path, tm
     done = laddernet("compare", good, good, "new.csv", "--target", "reslt", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("laddernet: new.csv has no column 'reslt'; ")
+
+
+def test_no_escape_sequence_of_a_model_reaches_the_terminal(
+    tmp_path: Path, iris_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laddernet.cli.inspect._out", Console(width=300))
+    arrays, about = modelfile.read(iris_model, "table")
+    first, *others = about["classes"]
+    classes = [f"{first}{ESC}", *others]
+    labels = dict(zip(classes, about["labels"].values(), strict=True))
+    about |= {"target": f"l{ESC}", "dropped": {f"n{ESC}": f"r{ESC}"}, "labels": labels, "version": f"v{ESC}"}
+    about["classes"] = classes
+    modelfile.write(tmp_path / "m", "table", arrays, about)
+    for options in ((), ("--json",)):
+        shown = laddernet("inspect", "m", *options, cwd=tmp_path)
+        assert (shown.code, shown.err) == (0, "")
+        assert printable(shown.out)
+        assert shown.out.count("1b[31m\\u202e\\") == 5
+        assert "[bold]$" in shown.out

@@ -1,3 +1,4 @@
+import errno
 import os
 import re
 import runpy
@@ -5,9 +6,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import OPTIONS, laddernet
+from clinic import SMALL
+from support import ESC, OPTIONS, laddernet, printable, refused
 
 from laddernet.cli.main import _COMMANDS
 
@@ -182,3 +185,74 @@ def test_a_name_with_a_line_break_does_not_break_the_sentence(tmp_path: Path) ->
     (tmp_path / "two\nlines").touch()
     done = laddernet("train", *OPTIONS, "--out", "two\nlines/run", cwd=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+# --- Errors of the system ---------------------------------------------------------------------------------------
+
+
+def test_an_error_of_the_system_is_not_said_to_be_of_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("laddernet.data.known", fails)
+    advice = "close other files, or raise the limit on open files (ulimit -n)"
+    refused(laddernet("data", cwd=tmp_path), f"The system refused a request (Too many open files); {advice}.")
+
+    def breaks(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("laddernet.data.known", breaks)
+    refused(laddernet("data", cwd=tmp_path), "The system refused a request (Broken pipe); ")
+
+
+def test_no_memory_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise MemoryError("Unable to allocate 40.0 TiB")
+
+    monkeypatch.setattr("laddernet.data.known", fails)
+    refused(laddernet("data", cwd=tmp_path), "There is not enough memory (Unable to allocate 40.0 TiB); give a ")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_only_what_standard_output_refuses_is_said_to_be_of_it(unbuffered: bool) -> None:
+    program = [sys.executable, *(["-u"] if unbuffered else []), "-m", "laddernet", "--version"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    why = "Cannot write to standard output (No space left on device)"
+    assert (done.returncode, done.stderr) == (2, f"laddernet: {why}; send it to a place that has space.\n")
+
+
+# --- Terminals --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (ESC,),
+        (f"--{ESC}",),
+        ("fit", f"--{ESC}"),
+        ("fit", "t.csv", "--seed", ESC),
+        ("fit", "t.csv", ESC),
+        ("fit", ESC, "--target", "label"),
+        ("fit", "t.csv", "--target", ESC),
+        ("fit", "t.csv", "--target", "label", "--drop", ESC),
+        ("fit", "t.csv", "--target", "label", "--out", f"absent/{ESC}"),
+        ("fit", "t.csv", "--target", "label", "--model", ESC),
+        ("inspect", ESC),
+        ("data", ESC),
+        ("train", "--model", f"{ESC}.py:A"),
+        ("train", "--recipe", ESC),
+        ("train", "--tuned", ESC),
+    ],
+)
+def test_no_escape_sequence_of_an_argument_reaches_the_terminal(
+    tmp_path: Path, arguments: tuple[str, ...], untrained: None
+) -> None:
+    (tmp_path / "t.csv").write_text(SMALL)
+    done = laddernet(*arguments, cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert printable(done.err)

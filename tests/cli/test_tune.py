@@ -21,7 +21,7 @@ from laddernet.study.executors import Event
 from laddernet.study.store import Store
 from laddernet.training import step
 from laddernet.training.settings import configure
-from laddernet.training.tuned import read
+from laddernet.training.tuned import held_for, read
 from laddernet.tune.search import Search
 
 
@@ -143,9 +143,11 @@ def test_the_best_values_become_an_entry_with_its_origin_which_runs_use(searched
     file = folder / "mine.toml"
     assert laddernet("tune", "report", "--out", "t", "--write", file, cwd=folder).code == 0
     best = found(folder)[0].chosen
-    data, entries = read(file)
-    entry = entries[40, "vanilla"]
-    assert (data, entry.settings) == ("digits", best.settings)
+    held = read(file)
+    entry = held.entries[40, "vanilla"]
+    assert (held.data, held.shape, entry.settings) == ("digits", (64, 10), best.settings)
+    shipped = held_for("digits").entries
+    assert held.entries == {**shipped, (40, "vanilla"): entry}  # so that a study compares all models tuned
     assert entry.origin["validation_error"] == pytest.approx(best.mean, abs=1e-4)
     expected = {"sampler": "tpe", "trials": 5, "epochs": 4, "draws": 2, "searched": True}
     assert expected.items() <= entry.origin.items()
@@ -155,7 +157,7 @@ def test_the_best_values_become_an_entry_with_its_origin_which_runs_use(searched
     assert config.learning_rate == best.settings["learning_rate"]
     assert configure(digits(), labels=40, tuned=file, noise=0.7).noise[0] == 0.7
     assert laddernet("tune", "report", "--out", "t", "--write", file, cwd=folder).code == 0
-    assert read(file) == (data, entries)
+    assert read(file) == held
     for command in (("train",), ("study", "--models", "vanilla", "--dry-run", "--out", "s")):
         refused = laddernet(*command, "--labels", "40", "--tuned", "nowhere.toml", cwd=folder)
         assert (refused.code, "Cannot read nowhere.toml" in refused.err) == (2, True)

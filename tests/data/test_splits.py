@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from laddernet.data import Dataset, Split, load, split, training_data
+from laddernet.data import Dataset, Split, every_nth, load, split, training_data
 from laddernet.errors import InputError
 
 
@@ -107,10 +107,38 @@ def test_counts_that_cannot_be_met_are_refused_with_the_numbers(n_labels: int, n
         drawn(y, 10, n_labels, n_validation, 0)
 
 
-@pytest.mark.parametrize("y", [[0, 1, 2], [0, -1, 1], [0.0, 1.0, 1.0], [[0], [1], [1]]])
+@pytest.mark.parametrize("y", [[0, 1, 2], [0, -2, 1], [0.0, 1.0, 1.0], [[0], [1], [1]]])
 def test_classes_outside_the_known_ones_are_refused(y) -> None:
     with pytest.raises(InputError, match="whole numbers from 0 to 1"):
         split(y, 2, 0, n_classes=2, rng=np.random.default_rng(0))
+
+
+@given(seed=st.integers(0, 100), n_labels=st.integers(2, 20), n_validation=st.integers(0, 10))
+def test_rows_without_a_label_are_always_unlabelled_rows(seed: int, n_labels: int, n_validation: int) -> None:
+    y = np.where(np.arange(60) % 2, np.arange(60) % 4 // 2, -1)  # thirty rows of two classes
+    rows = split(y, n_labels, n_validation, n_classes=2, rng=np.random.default_rng(seed))
+    assert set(np.flatnonzero(y == -1)) <= set(rows.unlabelled)
+    assert (y[rows.labelled] >= 0).all()
+    assert (y[rows.validation] >= 0).all()
+    assert len(rows.unlabelled) == 60 - n_validation
+
+
+def test_labels_are_counted_among_the_rows_that_have_one() -> None:
+    y = np.array([0, 1, 0, 1, -1, -1])
+    with pytest.raises(
+        InputError, match=r"5 labels are more than the 4 training rows with a label; ask for at most 4\."
+    ):
+        split(y, 5, 0, n_classes=2, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"than the 4 training rows with a label; ask for at most 1 validation rows\."):
+        split(y, 3, 2, n_classes=2, rng=np.random.default_rng(0))
+
+
+def test_every_nth_row_has_each_class_in_its_share() -> None:
+    y = np.random.default_rng(0).integers(0, 3, 200)
+    rows = every_nth(y, 50)
+    assert len(set(rows)) == 50
+    assert (np.sort(rows) == rows).all()
+    assert (abs(np.bincount(y[rows]) - np.bincount(y) / 4) <= 1).all()
 
 
 def toy() -> Dataset:

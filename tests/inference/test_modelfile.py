@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import laddernet, refused
 
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
@@ -59,3 +60,9 @@ def test_an_error_in_the_content_is_one_sentence(error: Exception) -> None:
     sentence = r"^m is not a model as laddernet saves it \(.*\); save the model anew\.$"
     with pytest.raises(InputError, match=sentence), modelfile.understood("m"):
         raise error
+
+
+def test_a_file_of_zeros_is_no_model_and_is_not_read_whole(tmp_path: Path) -> None:
+    with (tmp_path / "m").open("wb") as file:
+        file.truncate(1 << 42)  # which takes no space
+    refused(laddernet("inspect", "m", cwd=tmp_path), "m is not a whole model file (its header would have 0 bytes);")

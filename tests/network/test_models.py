@@ -5,10 +5,11 @@ import jax
 import numpy as np
 import pytest
 import reference
+from jaxtyping import PRNGKeyArray
 from ladders import DEEP, random_batch, random_ladder
 
 from laddernet.errors import InputError
-from laddernet.network.combinators import Combinator, Linear
+from laddernet.network.combinators import Combinator, Linear, PerUnit, RandInit
 from laddernet.network.ladder import Ladder, forward
 from laddernet.network.models import MODELS, find
 
@@ -165,3 +166,28 @@ def test_a_model_reconstructs_if_and_only_if_it_has_a_combinator() -> None:
     for changed in ({"reconstruction": "nowhere"}, {"combinator": None}):
         with pytest.raises(InputError, match="without one it must be nowhere, with one somewhere"):
             replace(find("vanilla"), **changed)
+
+
+class Drawn(Combinator):
+    w: PerUnit
+
+    def __init__(self, units: int, *, key: PRNGKeyArray, eta: float) -> None:
+        self.w = eta * jax.random.normal(key, (units,))
+
+    def __call__(self, z_tilde: jax.Array, u: jax.Array) -> jax.Array:
+        return self.w * z_tilde + u
+
+
+@pytest.mark.parametrize(("kind", "matters"), [(Drawn, True), (Linear, False), (RandInit, False)])
+def test_eta_matters_to_a_combinator_that_draws_with_it(kind: type[Combinator], matters: bool) -> None:
+    assert find(kind).eta_matters is matters
+
+
+def test_eta_matters_to_the_models_of_mlps_alone() -> None:
+    for model in MODELS.values():
+        made = model.combinator
+        drawn = made and [made(2, key=jax.random.key(0), eta=eta) for eta in (0.1, 0.2)]
+        differ = drawn and any(
+            (np.asarray(a) != np.asarray(b)).any() for a, b in zip(*map(jax.tree.leaves, drawn), strict=True)
+        )
+        assert bool(differ) is model.eta_matters

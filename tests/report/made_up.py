@@ -11,9 +11,10 @@ import numpy as np
 
 from laddernet.network.ladder import Ladder
 from laddernet.network.models import AnyModel, find
+from laddernet.report.comparisons import Comparison
 from laddernet.report.page import PageData, Pictures, RunData
-from laddernet.report.pictures import combinator_surfaces, denoising
-from laddernet.report.tables import Cell, Result, Table, Welch, tabulate
+from laddernet.report.pictures import combinator_surfaces, denoising, samples
+from laddernet.report.tables import Cell, Result, Table, tabulate
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
 ENVIRONMENT = {"python": "3.11.7", "cores": 2, "devices": ["TFRT_CPU_0"], "packages": {"jax": "0.10.2"}}
@@ -28,8 +29,8 @@ def cell(table: Table, model: str, labels: int = 100) -> Cell:
     return row.cells[table.labels.index(labels)]
 
 
-def welch(table: Table, model: str, labels: int = 100) -> Welch:
-    test = cell(table, model, labels).welch
+def to_vanilla(table: Table, model: str, labels: int = 100) -> Comparison:
+    test = cell(table, model, labels).to_reference
     assert test is not None
     return test
 
@@ -92,4 +93,5 @@ def network_pictures(fingerprint: str, model: str = "rand-init") -> Pictures:
     ladder = network(model, (64, 8, 4))
     x = np.random.default_rng(0).random((50, 64), np.float32)
     layers = denoising(ladder, x, [0.3] * 3, key=jax.random.key(1), image_shape=(8, 8))
-    return Pictures(fingerprint, combinator_surfaces(ladder), layers)
+    drawn = samples(ladder, x, [0.3] * 3, [1.0] * 3, (8, 8))
+    return Pictures(fingerprint, combinator_surfaces(ladder), layers, drawn)

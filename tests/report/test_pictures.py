@@ -1,6 +1,3 @@
-import base64
-import io
-import zlib
 from typing import Any
 
 import jax
@@ -10,7 +7,7 @@ from made_up import network, network_pictures
 
 from laddernet.network.combinators import Combinator, PerUnit, initially
 from laddernet.report.page import Pictures
-from laddernet.report.pictures import combinator_surfaces, denoising, png
+from laddernet.report.pictures import combinator_surfaces, denoising
 
 
 class Between(Combinator):
@@ -49,16 +46,3 @@ def test_denoising_says_how_much_noise_there_was() -> None:
     assert layers[0].noisy_error == pytest.approx(0.09, rel=0.05)
     assert [layer.counted for layer in layers] == [True, False, False]
     assert not layers[0].images
-
-
-def test_png_holds_the_pixels() -> None:
-    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
-    stream = io.BytesIO(base64.b64decode(png(pixels).removeprefix("data:image/png;base64,")))
-    assert stream.read(8) == b"\x89PNG\r\n\x1a\n"
-    chunks = {}
-    while header := stream.read(8):
-        body = stream.read(int.from_bytes(header[:4]))
-        assert int.from_bytes(stream.read(4)) == zlib.crc32(header[4:] + body)
-        chunks[header[4:]] = body
-    assert chunks[b"IHDR"][:8] == (3).to_bytes(4) + (2).to_bytes(4)
-    assert zlib.decompress(chunks[b"IDAT"]) == bytes([0, 0, 1, 2, 0, 3, 4, 5])

@@ -1,5 +1,6 @@
 """The estimate of the time that a study takes."""
 
+import csv
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from studies import tiny
 
 from laddernet.report.status import Status, estimate
+from laddernet.report.writers import to_csv, to_latex, to_markdown
 from laddernet.study.store import Store
 
 
@@ -22,8 +24,11 @@ def test_the_estimate_counts_copies(monkeypatch: pytest.MonkeyPatch) -> None:
         Status({f: replace(c, copies=copies) for f, c in tiny(batch_size=100).items()}, []) for copies in (1, 3)
     )
     size = (784, 1000, 500, 10), 10**7, 1, 1
-    # 100 labelled rows, and 100 without a label of which each goes up clean and each copy up and down.
-    assert estimate(copied, *size) / estimate(once, *size) == pytest.approx((1 + 1 + 2 * 3) / (1 + 1 + 2), rel=0.01)
+    # 100 labelled rows, and 100 without a label of which each goes up clean and each copy up and down: three products a
+    # layer, but two at the encoder's first.
+    layers = 784 * 1000 + 1000 * 500 + 500 * 10
+    products = [3 * (1 + 1 + 2 * copies) * layers - (1 + 1 + copies) * 784 * 1000 for copies in (1, 3)]
+    assert estimate(copied, *size) / estimate(once, *size) == pytest.approx(products[1] / products[0], rel=0.01)
 
 
 def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
@@ -34,8 +39,9 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
     with closing(Store.open(tmp_path / "study.db")) as store:
         store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
         status = Status.of(store, configs)
-        # Two runs of two epochs of twelve steps: 300 rows go up and 100 come down, and a gradient costs twice as much.
-        products = 2 * 2 * 12 * 1.4 * 3 * 2 * 400 * (64 * 8 + 8 * 4 + 4 * 10) / 1e9
+        # Two runs of two epochs of twelve steps: 300 rows go up and 100 come down, and a gradient costs twice as much,
+        # but for that of the input.
+        products = 2 * 2 * 12 * 1.4 * 2 * (3 * 400 * (64 * 8 + 8 * 4 + 4 * 10) - 300 * 64 * 8) / 1e9
         others = 2 * 2 * 12 * 0.002 + 10
         for slots, cores in ((1, 1), (4, 1), (1, 2)):
             found = estimate(status, (64, 8, 4, 10), 1198, slots, cores)
@@ -44,3 +50,29 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
         store.fail("me", run.fingerprint, "It diverged.")
         left = estimate(Status.of(store, configs), (64, 8, 4, 10), 1198, 1, 1)
         assert left == pytest.approx((products + others - 10) / 2 + 10)
+
+
+def test_untuned_models_are_marked_in_the_table_with_the_command_that_tunes_them() -> None:
+    configs = tiny()
+    untuned = {
+        f: "--data digits --recipe small --write tuned-digits.toml" for f, c in configs.items() if c.model == "linear"
+    }
+    status = Status(configs, [], untuned={**untuned, "of a run that has left": "--data digits"})
+    sentence = (
+        "Untuned with 40 labels, while other models have tuned values: linear. To tune: laddernet tune linear --labels "
+        "40 --data digits --recipe small --write tuned-digits.toml; then give the study that file as --tuned. To "
+        "compare all models untuned: --tuned none."
+    )
+    assert status.table().remarks == (sentence,)
+    lines = to_markdown(status.table()).replace("\\", "").splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["vanilla", "linear, untuned"]
+    assert sentence.split(":")[0] in to_latex(status.table())
+    assert [row["model"] for row in csv.DictReader(to_csv(status.table()).splitlines())] == ["vanilla", "linear"]
+
+
+def test_a_users_file_named_mnist_is_not_compared_with_the_paper() -> None:
+    config = replace(next(iter(tiny().values())), data="mnist", labels=100)
+    for content, has_paper in ((None, True), ("a digest", False)):
+        of_name = replace(config, content=content)
+        [row] = Status({of_name.fingerprint: of_name}, []).table().rows
+        assert (row.cells[0].paper_aer is not None) is has_paper

@@ -10,8 +10,8 @@ from studies import tables, tiny
 from support import digits, laddernet, tiny_config
 
 from laddernet.errors import InputError
-from laddernet.study.plan import keep_plan, preset, read_plan, shape
-from laddernet.training.config import REVISION
+from laddernet.study.plan import extend_plan, keep_plan, plan, preset, read_plan, shape
+from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure
 
 
@@ -33,9 +33,9 @@ def test_a_plan_grows_but_does_not_mix_settings(tmp_path: Path) -> None:
     keep_plan(tmp_path, first, store=None, command="one")
     vanilla = {f: c for f, c in tiny(noise=0.1).items() if c.model == "vanilla"}
     keep_plan(tmp_path, vanilla, store=None, command="two")
-    held, store, command, _ = read_plan(tmp_path)
-    assert (store, command) == (None, "two")
-    assert held == {**{f: c for f, c in first.items() if c.model == "linear"}, **vanilla}
+    held = read_plan(tmp_path)
+    assert (held.store, held.command) == (None, "two")
+    assert held.configs == {**{f: c for f, c in first.items() if c.model == "linear"}, **vanilla}
 
 
 def test_a_plan_of_the_first_format_is_read(computed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +100,37 @@ def test_a_plan_with_other_types_is_refused(tmp_path: Path, name: str, value: An
     ended = laddernet("study", "status", "--out", ".", cwd=tmp_path)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "is not a plan" in ended.err
+
+
+def of_content(content: str | None, **changes: Any) -> dict[str, Config]:
+    configs = [replace(config, content=content) for config in tiny(**changes).values()]
+    return {config.fingerprint: config for config in configs}
+
+
+def test_runs_of_a_changed_file_replace_those_of_the_file_before(tmp_path: Path) -> None:
+    keep_plan(tmp_path, of_content("a"), store=None, command="one", data="data-a.npz")
+    left = keep_plan(tmp_path, of_content("b", models=("vanilla",)), store=None, command="two", data="data-b.npz")
+    assert left == list(of_content("a"))
+    assert read_plan(tmp_path).configs == of_content("b", models=("vanilla",))
+    assert read_plan(tmp_path).data == "data-b.npz"
+    assert extend_plan(tmp_path, of_content("a"), store=None, command="three") == list(of_content("a"))
+    assert extend_plan(tmp_path, of_content("b"), store=None, command="four") == []
+    assert read_plan(tmp_path).data == "data-b.npz"
+
+
+def test_a_plan_keeps_which_runs_are_untuned_until_their_command_is_given_again(tmp_path: Path) -> None:
+    vanilla, linear = (tiny(models=(model,)) for model in ("vanilla", "linear"))
+    keep_plan(tmp_path, linear, store=None, command="one", untuned=dict.fromkeys(linear, "--data digits"))
+    keep_plan(tmp_path, vanilla, store=None, command="two")
+    assert read_plan(tmp_path).untuned == dict.fromkeys(linear, "--data digits")
+    keep_plan(tmp_path, linear, store=None, command="three")
+    assert read_plan(tmp_path).untuned == {}
+
+
+def test_runs_of_another_precision_share_no_program() -> None:
+    assert shape(tiny_config()) != shape(tiny_config(precision="bfloat16"))
+
+
+def test_a_study_trains_all_its_runs_with_its_precision() -> None:
+    configs = plan(digits(), preset("demo"), precision="bfloat16")
+    assert {config.precision for config in configs.values()} == {"bfloat16"}

@@ -18,6 +18,10 @@ NETWORK: dict[str, Any] = {"hidden": [8], "max_steps": 64, "n_networks": 2, "ran
 OPTIONS = ("--hidden", "8", "--max-steps", "64", "--networks", "2", "--seed", "1")
 
 
+# A table that commands refuse before they train.
+SMALL = "a,label\n1,x\n2,y\n3,x\n4,y\n5,x\n"
+
+
 def clinic(rows: int = 240, labelled: int = 60, seed: int = 0) -> pd.DataFrame:
     """A table with a column of each kind; whether one is ill shows in age, ward, smoking and the day."""
     rng = np.random.default_rng(seed)

@@ -1,10 +1,15 @@
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from laddernet.table.columns import IDENTIFIER, Column, Survey
+from laddernet.errors import InputError
+from laddernet.table.columns import IDENTIFIER, Column, Survey, read_columns
 
 
 def column_of(values: Any, name: str = "c", **asked: bool) -> Column | str:
@@ -91,3 +96,41 @@ def test_a_number_that_is_fine_in_the_columns_own_form_is_not_called_odd() -> No
     column = mixed.column()
     assert isinstance(column, Column)
     assert mixed.notice(column) == "dose: 82% of the cells are numbers; because of 'much' they are categories"
+
+
+_written = st.one_of(
+    st.integers(-20, 2000).map(str),
+    st.integers(0, 10**6).map(lambda value: f"{value / 1000:.3f}"),
+    st.floats(-1e4, 1e4).map(str),
+    st.sampled_from(["1.234", "12.345.678", "1.234,5", "1,5", "1,500", "007", "-01", ".5", "5.", "+3", "1e5", "1_0"]),
+    st.sampled_from(["", "NA", " 7", "nan", "NAN", "-nan", "inf", "٣", "x", "2024-01-31", "yes", "9007199254740993"]),
+)
+_likely = st.one_of(st.lists(kind, min_size=1, max_size=30) for kind in (_written, st.integers(0, 40).map(str)))
+
+
+@settings(max_examples=300)
+@given(parts=st.lists(_likely, min_size=1, max_size=3), name=st.sampled_from(["c", "id"]))
+def test_cells_of_pyarrow_and_of_python_make_the_same_column(parts: list[list[str]], name: str) -> None:
+    arrow, python = Survey(name), Survey(name)
+    for cells in parts:
+        arrow.add(pd.Series(cells, dtype=pd.ArrowDtype(pyarrow.string())))
+        python.add(pd.Series(cells, dtype=object))
+    column = arrow.column()
+    assert column == python.column()
+    if isinstance(column, str):
+        return
+    assert arrow.notice(column) == python.notice(column)
+    odd: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for cells in parts:
+        frames = [
+            pd.DataFrame({name: pd.Series(cells, dtype=kind)}) for kind in (pd.ArrowDtype(pyarrow.string()), object)
+        ]
+        try:
+            read = [read_columns([column], frame, count)[name] for frame, count in zip(frames, odd, strict=True)]
+        except InputError:
+            for frame in frames:
+                with pytest.raises(InputError):
+                    read_columns([column], frame)
+            continue
+        assert read[0].equals(read[1])
+    assert odd[0] == odd[1]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support import laddernet
 
 from laddernet.errors import InputError
+from laddernet.table.model import TableModel
 from laddernet.table.read import open_table
 from laddernet.table.rows import read_rows
 from laddernet.table.table import Table
@@ -141,3 +142,9 @@ def test_a_label_of_any_float_is_written_as_people_write_it(values: Any) -> None
     frame = pd.DataFrame({"x": np.arange(20) % 7, "y": pd.Series(values).take([0, 1] * 10).reset_index(drop=True)})
     assert read_rows(Table.of(frame), "y").classes == ("0.1", "0.7")
     assert read_rows(Table.of(frame), "y", unlabeled=values[0] if len(values) > 2 else None).classes == ("0.1", "0.7")
+
+
+@pytest.mark.parametrize("mark", [[], (), [-1], {}, np.array([-1, 2])])
+def test_a_mark_that_is_several_values_is_one_sentence(mark: Any) -> None:
+    with pytest.raises(InputError, match=r"^unlabeled must be one value or None, got "):
+        TableModel.fit(pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), "b", unlabeled=mark)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import NETWORK, clinic
-from support import Finished, laddernet
+from support import UNTRAINED, Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.errors import InputError
@@ -40,6 +40,36 @@ def test_a_model_in_python_is_the_one_that_its_file_holds(tmp_path: Path, fitted
     assert set(again.predict(new)) <= {"ill", "well"}
     with pytest.raises(InputError, match=r"^The table has no column 'age'; "):
         again.predict(new.drop(columns="age"))
+
+
+def test_rows_that_a_model_suggests_come_back_with_labels(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
+    model = TableModel.load(fitted[0] / "clinic.safetensors")
+    frame = clinic().set_axis([f"row {number}" for number in range(240)])
+    asked = model.suggest(frame, count=10)
+    call = ("suggest", fitted[0] / "clinic.safetensors", fitted[0] / "clinic.csv", "--count", "10", "--out", "s.csv")
+    assert laddernet(*call, cwd=tmp_path).code == 0
+    written = pd.read_csv(tmp_path / "s.csv")
+    assert list(asked) == list(written)
+    assert asked["patient"].tolist() == written["patient"].tolist()
+    assert frame.loc[asked.index, "patient"].tolist() == asked["patient"].tolist()
+    assert asked["result"].isna().all()
+
+    truth = clinic(labelled=240).set_axis(frame.index)["result"]
+    asked["result"] = truth[asked.index]
+    filled = frame.assign(result=frame["result"].fillna(asked["result"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = TableModel.fit(frame, "result", labels=asked, **NETWORK)
+    assert second.labels == filled["result"].value_counts().sort_index().to_dict()
+    expected = TableModel.fit(filled, "result", **NETWORK).predict_proba(frame)
+    assert np.array_equal(second.predict_proba(frame), expected)
+
+    asked.to_csv(tmp_path / "l.csv", index=False)  # a file is as good, and so is a list of both
+    again = second.suggest(frame, count=240, labels=[tmp_path / "l.csv", asked[:0]])
+    assert not set(again.index) & set(asked.index)
+    assert len(again) == 170
+    with pytest.warns(UserWarning, match=r"^labels: not in the table, so the label is not used: patient 7$"):
+        TableModel.fit(frame, "result", labels=[asked, asked[:1].assign(patient=7)], **NETWORK)
 
 
 def test_no_rows_and_a_column_twice_are_one_sentence(fitted: tuple[Path, Finished]) -> None:
@@ -115,3 +145,13 @@ def test_columns_can_be_left_out_used_or_declared_in_python(monkeypatch: pytest.
 def test_what_is_no_frame_cannot_be_predicted(fitted: tuple[Path, Finished]) -> None:
     with pytest.raises(InputError, match="frame must be a pandas DataFrame, got ndarray"):
         TableModel.load(fitted[0] / "clinic.safetensors").predict(np.zeros((2, 4)))  # type: ignore[arg-type]
+
+
+def test_a_column_of_a_frame_may_be_named_by_a_number(untrained: None) -> None:
+    frame = pd.DataFrame({0: [1.0, 2.0, 3.0, 4.0], 3: ["x", "y", "x", "y"]})
+    with pytest.raises(AssertionError, match=UNTRAINED):
+        TableModel.fit(frame, 3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^The frame has no column '4'; it has '0', '3'\.$"):
+        TableModel.fit(frame, 4)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^frame must be a pandas DataFrame, got ndarray\.$"):
+        TableModel.fit(frame.to_numpy(), 3)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,10 @@ def test_a_named_pipe_is_refused_for_it_can_be_read_only_once(tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match=r"pipe can be read only once; give a file, or '-' for standard input\.$"):
         open_table(tmp_path / "pipe")
+
+
+def test_a_table_that_is_a_socket_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(os.path.relpath(tmp_path / "socket"))
+        with pytest.raises(InputError, match=r"socket is a device, a pipe or a socket; name a regular file\.$"):
+            open_table(tmp_path / "socket")

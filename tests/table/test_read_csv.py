@@ -1,9 +1,11 @@
+import csv
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from clinic import clinic
+from clinic import SMALL, clinic
+from support import laddernet, refused
 
 from laddernet.table.read import open_table
 
@@ -40,6 +42,36 @@ def test_a_csv_files_encoding_is_told_by_its_first_bytes_or_by_the_user(
     path.write_text("größe;b\n1;ä\n\n2;ö\n", encoding=encoding)
     (part,) = open_table(path, encoding=asked).parts(["größe", "b"])
     assert part.to_dict("list") == {"größe": ["1", "2"], "b": ["ä", "ö"]}
+
+
+def test_a_cell_of_more_than_131072_characters_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"a,b\n{'x' * 200_000},1\n")
+    (part,) = open_table(tmp_path / "t.csv").parts(["a"])
+    assert len(part["a"][1]) == 200_000
+
+
+def test_a_cell_or_a_line_beyond_the_bound_is_said_to_be_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untrained: None
+) -> None:
+    (tmp_path / "t.csv").write_text(f"a,label\n1,{'x' * 2000}\n")
+    monkeypatch.setattr("laddernet.table.read_csv._LONGEST_CELL", 1000)
+    before = csv.field_size_limit(1000)
+    try:
+        done = laddernet("fit", "t.csv", "--target", "label", cwd=tmp_path)
+    finally:
+        csv.field_size_limit(before)
+    advice = "shorten it, or close the quote that was left open"
+    refused(done, f"t.csv, line 2: a cell has more than 1,000 characters; {advice}.")
+    monkeypatch.setattr("laddernet.table.read_csv._LONGEST_LINE", 2000)
+    done = laddernet("fit", "t.csv", "--target", "label", cwd=tmp_path)
+    refused(done, "t.csv: a line has 2,000 characters or more; give a table in lines.")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8\udc80", "utf\0", "base64", "\x1b[31m"])
+def test_an_encoding_that_is_none_is_one_sentence(tmp_path: Path, encoding: str, untrained: None) -> None:
+    (tmp_path / "t.csv").write_text(SMALL)
+    done = laddernet("fit", "t.csv", "--target", "label", "--encoding", encoding, cwd=tmp_path)
+    refused(done, "There is no encoding '")
 
 
 def test_a_nameless_first_column_as_pandas_and_r_write_it_gets_a_name(tmp_path: Path) -> None:

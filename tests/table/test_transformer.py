@@ -3,15 +3,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import safetensors.numpy
 from clinic import clinic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laddernet.table import transformer as transformers
 from laddernet.table.columns import Column, read_columns
 from laddernet.table.rows import read_rows
 from laddernet.table.table import Table
-from laddernet.table.transformer import learn, restore, state
+from laddernet.table.transformer import learn, rare_below, restore, state, transformed
 
 _numbers = st.one_of(st.none(), st.floats(-1e6, 1e6).map(lambda value: round(value, 3)))
 
@@ -72,3 +74,34 @@ def test_a_column_becomes_no_more_than_fifty_inputs() -> None:
     rows = read_rows(Table.of(frame[["code", "result"]]), "result")
     assert rows.X.shape == (2000, 50)
     assert (rows.X.sum(axis=1) == 1).all()
+
+
+@settings(max_examples=60)
+@given(
+    cells=st.lists(st.integers(0, 12), min_size=30, max_size=120),
+    numbers=st.lists(_numbers, min_size=2, max_size=9),
+    most=st.integers(2, 12),
+    new=st.lists(st.integers(0, 14), max_size=5),
+)
+def test_what_is_learned_and_computed_is_what_scikit_learn_does(
+    cells: list[int], numbers: list[float | None], most: int, new: list[int]
+) -> None:
+    columns = [Column("n", "number", "1000.5"), Column("c", "category"), Column("d", "date", "ISO8601")]
+
+    def table(codes: list[int]) -> pd.DataFrame:
+        days = [None if code == 3 else f"2024-01-{code + 1:02}" for code in codes]
+        repeated = (numbers * len(codes))[: len(codes)]
+        frame = pd.DataFrame({"n": repeated, "c": [f"c{code}" for code in codes], "d": days}, dtype=object)
+        return read_columns(columns, frame)
+
+    frame = table(cells)
+    if frame["n"].isna().all() or frame["d"].isna().all():
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transformers, "CATEGORIES", most)
+        theirs = transformers._untrained(columns, {"d": frame["d"].min()}, rare_below(len(frame))).fit(frame)
+        ours = learn(columns, frame)
+    for rows in (frame, table(new)):
+        expected = theirs.transform(rows) if len(rows) else np.zeros((0, len(theirs.get_feature_names_out())))
+        assert np.array_equal(transformed(ours, rows), expected)
+        assert np.array_equal(transformed(theirs, rows), expected)

@@ -1,8 +1,10 @@
 import csv
+import io
 import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from laddernet.errors import InputError
 from laddernet.table.read import open_table
+from laddernet.table.table import Dialect
 from laddernet.table.write import csv_writer
 
 
@@ -27,6 +30,40 @@ def test_a_spreadsheet_finds_no_formula_in_any_text_and_it_is_read_as_it_was(giv
                 assert not any(part.lstrip().startswith(tuple("=+-@")) for part in re.split('[,;"]', cell))
         (part,) = open_table(path, delimiter=",").parts(["text"])
         assert [text.lstrip(" ") for text in part["text"]] == [text.lstrip(" ") for text in given_texts]
+
+
+_texts = st.text(alphabet="ab1 .:-=+@',;\"\t\n\rä", max_size=6)
+_floats = st.floats(0, 1).map(lambda value: round(value, 6))
+
+
+@given(
+    columns=st.integers(0, 6).flatmap(
+        lambda rows: st.lists(
+            st.one_of(
+                st.lists(kind, min_size=rows, max_size=rows)
+                for kind in (
+                    _texts,
+                    st.text(alphabet="ab1 .:-", min_size=1, max_size=4),
+                    _floats,
+                    st.one_of(_texts, st.none()),
+                    st.one_of(_texts, st.floats(), st.integers(), st.booleans(), st.none()),
+                )
+            ),
+            min_size=2,
+            max_size=4,
+        )
+    ),
+    dialect=st.builds(Dialect, delimiter=st.sampled_from(",;\t|:1"), decimal=st.sampled_from(".,")),
+    raw=st.booleans(),
+)
+def test_lines_made_of_columns_are_those_written_row_by_row(
+    columns: list[list[Any]], dialect: Dialect, raw: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", written := io.StringIO(newline=""))
+        with csv_writer(Path("-"), raw=raw, dialect=dialect) as out:
+            out.writerows(zip(*columns, strict=True))
+            assert out.lines(columns) == written.getvalue()
 
 
 def test_standard_input_or_output_that_is_closed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

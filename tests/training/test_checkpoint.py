@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -293,3 +295,19 @@ def test_a_file_that_is_not_safetensors_is_refused_in_a_sentence(tmp_path: Path)
     (tmp_path / "weights").write_bytes(b"no such thing")
     with pytest.raises(InputError, match=r"weights is not a whole safetensors file \(.*\)\.$"):
         read_arrays(tmp_path / "weights")
+
+
+@pytest.mark.parametrize("change", [{"epoch": "1"}, {"history": 0.5}, {"history": [1]}])
+def test_a_checkpoint_with_a_fitting_checksum_and_other_types_is_refused(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    arrays = {"a": np.zeros(2, np.float32)}
+    save(tmp_path, 1, arrays, fingerprint="f", history=[{"epoch": 1}])
+    path = tmp_path / "epoch-000001.json"
+    record = {**json.loads(path.read_bytes()), **change}
+    record.pop("check")
+    record["check"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="No checkpoint in"):
+        load(tmp_path, arrays, fingerprint="f")
+    assert safetensors.numpy.load_file(tmp_path / "epoch-000001.safetensors")

@@ -11,6 +11,7 @@ import reference
 from support import STEPS, digits, exact, tiny_config, tiny_data
 
 from laddernet.errors import DivergedError, InputError
+from laddernet.kernels.products import PRECISIONS
 from laddernet.network.ladder import Ladder, draw_noise
 from laddernet.network.models import find
 from laddernet.training import loop
@@ -359,3 +360,14 @@ def test_data_that_are_not_finite_are_refused_with_their_place(bad: float) -> No
     x[3, 5] = bad
     with pytest.raises(InputError, match=rf"^the training rows holds {bad} in row 3, column 5"):
         train(tiny_config(), replace(data, x_unlabelled=x))
+
+
+def test_a_run_in_bfloat16_learns_otherwise_and_as_well() -> None:
+    ends = {}
+    for precision in PRECISIONS:
+        config = tiny_config(precision=precision, epochs=8)
+        trained = train(config, tiny_data(config))
+        assert {leaf.dtype for leaf in jax.tree.leaves(trained.ladder)} == {np.dtype(np.float32)}
+        ends[precision] = trained.history[-1]["cost"]
+    assert ends["float32"] != ends["bfloat16"]
+    np.testing.assert_allclose(ends["float32"], ends["bfloat16"], rtol=0.02)

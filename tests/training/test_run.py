@@ -338,3 +338,16 @@ def test_a_planted_lock_is_refused_and_what_it_points_to_is_kept(tmp_path: Path)
     sentence = "run/.lock is a symbolic link where a lock file should be; remove it."
     assert done == (2, "", f"laddernet: {sentence}\n")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_run_folder_from_before_precision_was_a_setting_goes_on(tmp_path: Path) -> None:
+    command = ("train", *OPTIONS, "--out", "run")
+    first = laddernet(*command, cwd=tmp_path)
+    file = tmp_path / "run" / "config.json"
+    held = json.loads(file.read_text())
+    del held["precision"]
+    file.write_text(json.dumps(held))
+    assert laddernet(*command, cwd=tmp_path) == first
+    other = laddernet(*command, "--precision", "bfloat16", cwd=tmp_path)
+    assert other.code == 2
+    assert "precision is float32, not bfloat16" in other.err

@@ -1,5 +1,5 @@
 import re
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -243,3 +243,16 @@ def test_a_model_that_was_changed_is_refused_as_a_run_keeps_only_its_name() -> N
         tiny_config(model=replace(find("vanilla"), noise="input"))
     assert tiny_config(model=find("first-noise")).model == "first-noise"
     assert tiny_config(model=Linear).model == "laddernet.network.combinators:Linear"
+
+
+def test_precision_is_part_of_the_fingerprint_and_float32_is_what_runs_had_before() -> None:
+    float32, bfloat16 = tiny_config(), tiny_config(precision="bfloat16")
+    assert float32.fingerprint != bfloat16.fingerprint
+    before = {name: value for name, value in asdict(float32).items() if name != "precision"}
+    assert Config.from_json(before).fingerprint == float32.fingerprint
+
+
+@pytest.mark.parametrize("bad", ["float16", "BFLOAT16", None, 32, ["bfloat16"]])
+def test_another_precision_is_refused(bad: object) -> None:
+    with pytest.raises(InputError, match="precision must be 'float32' or 'bfloat16', got"):
+        tiny_config(precision=bad)

@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from support import digits
 
+from laddernet.data import TrainingRows, known
 from laddernet.errors import InputError
+from laddernet.network import combinators
 from laddernet.network.models import MODELS
 from laddernet.training import tuned
 from laddernet.training.settings import configure, published
-from laddernet.training.tuned import Entry, lookup, read, to_toml
+from laddernet.training.tuned import Entry, lookup, read, to_toml, untuned
 
 
 def shipped() -> list[Path]:
@@ -21,8 +24,9 @@ def shipped() -> list[Path]:
 def test_the_shipped_values_are_complete_and_say_where_they_come_from() -> None:
     assert "mnist.toml" in [path.name for path in shipped()]
     for path in shipped():
-        data, entries = read(path)
-        assert data == path.stem
+        data, entries, shape = read(path)
+        info = next(info for info in known() if info.name == path.stem)
+        assert (data, shape) == (path.stem, (info.n_features, info.n_classes))
         counts = {labels for labels, _ in entries}
         assert set(entries) == {(labels, model) for labels in counts for model in MODELS}
         for (_, model), entry in entries.items():
@@ -52,14 +56,45 @@ def test_a_tuned_learning_rate_is_for_the_recipe_it_was_tuned_with(tmp_path: Pat
 
 
 def test_tuned_values_are_for_their_number_of_labels_and_an_explicit_one_wins() -> None:
-    _, entries = read(next(path for path in shipped() if path.stem == "mnist"))
+    entries = read(next(path for path in shipped() if path.stem == "mnist")).entries
     assert lookup("mnist", 1000, "vanilla") == entries[1000, "vanilla"].settings
     assert lookup("mnist", 1001, "vanilla") == lookup("nothing", 1000, "vanilla") == {}
-    rows = replace(digits().training_rows(), name="mnist")
+    rows = TrainingRows("mnist", np.zeros((2000, 784), np.float32), np.arange(2000, dtype=np.int32) % 10, ("",) * 10)
     assert configure(rows, labels=1000, noise=0.7).noise[0] == 0.7
     assert configure(rows, labels=1000).recon_weights[0] == entries[1000, "vanilla"].settings["recon_weights"][0]
     with pytest.raises(InputError, match="holds values for mnist, not for digits"):
         configure(digits(), tuned=str(next(path for path in shipped() if path.stem == "mnist")))
+
+
+def test_tuned_values_are_for_a_data_set_of_their_shape(tmp_path: Path) -> None:
+    smaller = replace(digits().training_rows(), name="mnist")  # a user's file of this name, with 64 columns
+    assert configure(smaller, labels=1000) == configure(smaller, labels=1000, tuned=False)
+    file = tmp_path / "mine.toml"
+    file.write_text(to_toml("digits", {(100, "vanilla"): Entry({"noise": 0.7}, {})}, (784, 10)))
+    with pytest.raises(
+        InputError, match="for digits with 784 columns and 10 classes, not with 64 columns and 10 classes"
+    ):
+        configure(digits(), tuned=file)
+    file.write_text(to_toml("digits", {(100, "vanilla"): Entry({"noise": 0.7}, {})}, (64, 10)))
+    assert configure(digits(), tuned=file).noise[0] == 0.7
+
+
+def test_a_run_is_untuned_only_beside_models_that_a_search_has_tuned(tmp_path: Path) -> None:
+    def found(tuned: bool | str, **changes: Any) -> list[str]:
+        models = {"vanilla": "vanilla", "mine": f"{combinators.__name__}:Linear"}
+        configs = {name: configure(digits(), model=model, tuned=False, **changes) for name, model in models.items()}
+        return untuned(configs, (64, 10), tuned)
+
+    assert found(True) == ["mine"]
+    assert found(False) == found(True, labels=50) == []
+    assert (
+        untuned({"mine": configure(digits(), model="gaussian")}, (63, 10), True) == []
+    )  # of another shape: all untuned
+    file = str(tmp_path / "mine.toml")
+    Path(file).write_text(to_toml("digits", {(100, f"{combinators.__name__}:Linear"): Entry({}, {"searched": True})}))
+    assert found(file) == ["vanilla"]
+    Path(file).write_text(to_toml("digits", {(100, "vanilla"): Entry({}, {"searched": False})}))
+    assert found(file) == []
 
 
 @pytest.mark.parametrize("text", ["", "data = 1\n[x.vanilla]\nnoise = 1", 'data = "d"\n[1.a]\nnoise = "b"', "[["])

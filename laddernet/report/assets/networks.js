@@ -1,4 +1,4 @@
-// What a network learned: its combinators, and what denoising does.
+// What a network learned: its combinators, what denoising does, and what the network generates.
 
 const network = { picture: null, layer: 0, unit: 0 };
 
@@ -42,6 +42,7 @@ function showNetwork(chosen) {
   showLayers();
   showSurface();
   showDenoising();
+  showSamples();
 }
 
 const layers = () => [...new Set(network.picture.surfaces.map(({ layer }) => layer))];
@@ -116,5 +117,16 @@ function denoisedLayer(layer, top, most) {
       make("b", {}, verdict), bar("noisy", layer.noisy_error), bar("reconstructed", layer.reconstructed_error),
       layer.counted ? null : make("small", {}, "The model’s cost has no term for this layer."),
     ),
+  );
+}
+
+function showSamples() {
+  const { samples } = network.picture;
+  at("samples").hidden = !samples;
+  if (!samples) return;
+  const figure = (src, caption) => make("figure", {}, make("img", { src, alt: caption }), make("figcaption", {}, caption));
+  at("samples-pictures").replaceChildren(
+    figure(samples.classes, "ancestral sampling: a line for each class"),
+    figure(samples.chains, "walkback: a chain for each class, from left to right"),
   );
 }

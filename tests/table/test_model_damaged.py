@@ -1,21 +1,18 @@
-"""Counterexamples that `make torture` found: each is one sentence and exit code 2."""
+"""Model files whose checksum is right and whose content is wrong."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
-import safetensors.numpy
-from support import Finished, laddernet
+from support import Finished, laddernet, refused
 
-from laddernet.errors import InputError
 from laddernet.inference import modelfile
 from laddernet.table.model import TableModel
-from laddernet.training import checkpoint
 
 
 def is_one_sentence(ended: Finished, words: str) -> None:
@@ -26,7 +23,7 @@ def is_one_sentence(ended: Finished, words: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
     frame = pd.DataFrame({"size": [0.5, 1.5] * 6, "y": ["cat", "dog"] * 6})
     TableModel.fit(frame, "y", method="ladder", hidden=(4,), n_networks=1, max_steps=1).save(path)
@@ -53,9 +50,9 @@ def blend(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_model_with_a_fitting_checksum_and_other_types_is_refused(
-    model: Path, tmp_path: Path, name: str, value: Any
+    small: Path, tmp_path: Path, name: str, value: Any
 ) -> None:
-    arrays, about = modelfile.read(model, "table")
+    arrays, about = modelfile.read(small, "table")
     modelfile.write(tmp_path / "bad.safetensors", "table", arrays, {**about, name: value})
     is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
 
@@ -63,10 +60,10 @@ def test_a_model_with_a_fitting_checksum_and_other_types_is_refused(
 @pytest.mark.parametrize(
     ("whole", "name", "change"),
     [
-        ("model", "scaling.shift", lambda array: array[:, None]),
-        ("model", "scaling.factor", lambda array: array[:0]),
-        ("model", "networks.0.encoder.1.W", lambda array: array[:-1]),
-        ("model", "networks.0.encoder.1.W", lambda array: array[:, :-1]),
+        ("small", "scaling.shift", lambda array: array[:, None]),
+        ("small", "scaling.factor", lambda array: array[:0]),
+        ("small", "networks.0.encoder.1.W", lambda array: array[:-1]),
+        ("small", "networks.0.encoder.1.W", lambda array: array[:, :-1]),
         ("blend", "members.extra-trees.left", lambda array: np.zeros_like(array)),
         ("blend", "members.extra-trees.feature", lambda array: array + 1),
         ("blend", "members.self-training.W", lambda array: array[:, :-1]),
@@ -104,8 +101,8 @@ def test_a_blend_with_a_fitting_checksum_and_another_description_is_refused(
     is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "")
 
 
-def test_a_model_with_a_fitting_checksum_and_other_columns_is_refused(model: Path, tmp_path: Path) -> None:
-    arrays, about = modelfile.read(model, "table")
+def test_a_model_with_a_fitting_checksum_and_other_columns_is_refused(small: Path, tmp_path: Path) -> None:
+    arrays, about = modelfile.read(small, "table")
     about["classifier"]["n_features_in"] = {}
     modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)
     is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
@@ -123,42 +120,61 @@ def test_a_model_whose_dates_are_out_of_range_is_refused(tmp_path: Path, seconds
     is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "is not a model as laddernet saves it")
 
 
-def test_damaged_pandas_metadata_do_not_keep_a_parquet_file_from_being_read(model: Path, tmp_path: Path) -> None:
-    pd.DataFrame({"size": [0.5, 1.5]}).to_parquet(tmp_path / "t.parquet")
-    content = (tmp_path / "t.parquet").read_bytes()
-    # Once as it is, and once in the schema that Arrow keeps in base64.
-    assert b'"index_columns"' in content
-    (tmp_path / "t.parquet").write_bytes(content.replace(b'"index_columns":', b'"index_columns"\xff'))
-    done = laddernet("predict", model, "t.parquet", cwd=tmp_path)
-    assert (done.code, len(done.out.splitlines())) == (0, 3)
+def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(about: dict[str, Any]) -> None:
+        for name in path[:-1]:
+            about = about[name]
+        about[path[-1]] = to
+
+    return change
 
 
-@pytest.mark.parametrize("change", [{"epoch": "1"}, {"history": 0.5}, {"history": [1]}])
-def test_a_checkpoint_with_a_fitting_checksum_and_other_types_is_refused(
-    tmp_path: Path, change: dict[str, Any]
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "a trillion networks": (
+        _set("classifier", "networks", to=10**12),
+        "The model says it has 1000000000000 networks and holds 1; save the model anew.",
+    ),
+    "classes of a gigabyte": (
+        _set("classifier", "classes", "dtype", to="<U400000000"),
+        "The model says its 3 classes are of the type <U400000000; save the model anew.",
+    ),
+    "classes that are objects": (_set("classifier", "classes", "dtype", to="O"), "The model says its 3 classes are of"),
+    "a type that is none": (
+        _set("classifier", "classes", "dtype", to="<U4x"),
+        "m is not a model as laddernet saves it",
+    ),
+    "categories of a trillion rows": (
+        _set("learned", "rare", to=10**12),
+        "The model says that categories in fewer than 1000000000000 rows are rare; save it anew.",
+    ),
+    "a bound that is no number": (
+        _set("classifier", "bound", to={}),
+        "The model's bound is not a number above 0; save the model anew.",
+    ),
+    "a number too large": (_set("classifier", "shares", to=[10**400]), "m is not a model as laddernet saves it (Over"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_model_file_with_its_checksum_right_and_its_claims_wrong_is_one_sentence(
+    tmp_path: Path, iris_model: Path, what: str
 ) -> None:
-    state = {"a": np.zeros(2, np.float32)}
-    checkpoint.save(tmp_path, 1, state, fingerprint="f", history=[{"epoch": 1}])
-    path = tmp_path / "epoch-000001.json"
-    record = {**json.loads(path.read_bytes()), **change}
-    record.pop("check")
-    record["check"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="No checkpoint in"):
-        checkpoint.load(tmp_path, state, fingerprint="f")
-    assert safetensors.numpy.load_file(tmp_path / "epoch-000001.safetensors")
+    change, sentence = CHANGES[what]
+    arrays, about = modelfile.read(iris_model, "table")
+    change(about)
+    modelfile.write(tmp_path / "m", "table", arrays, about)
+    refused(laddernet("inspect", "m", cwd=tmp_path), sentence)
 
 
-def test_repeats_without_end_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,y\n1,x\n2,z\n")
-    done = laddernet("curve", "t.csv", "--target", "y", "--repeats", str(2**53), cwd=tmp_path)
-    assert done.code == 2
-    assert "1000" in done.err
+def test_a_model_file_that_is_nested_too_deeply_is_one_sentence(tmp_path: Path, iris_model: Path) -> None:
+    arrays, about = modelfile.read(iris_model, "table")
+    deep = "[" * 10_000 + "]" * 10_000
+    with patch("json.dumps", lambda value, **how: deep if "format" in value else dumps(value, **how)):
+        modelfile.write(tmp_path / "m", "table", arrays, about)
+    refused(laddernet("inspect", "m", cwd=tmp_path), "m is not a model as laddernet saves it (ValueError: nested too")
+    header = b'{"__metadata__":' + deep.encode() + b"}"
+    (tmp_path / "m").write_bytes(len(header).to_bytes(8, "little") + header)
+    refused(laddernet("inspect", "m", cwd=tmp_path), "m is not a whole model file (nested too deeply);")
 
 
-def test_a_column_with_a_name_without_end_is_named_in_a_short_sentence(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text(f"size,{'z' * 20_000}\n1,1\n")
-    ended = laddernet("predict", model, "new.csv", "--out", "out.csv", cwd=tmp_path)
-    assert (ended.code, len(ended.err.splitlines())) == (0, 1)
-    assert "z" * 90 in ended.err
-    assert len(ended.err) < 500
+dumps = json.dumps
