@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from laddernet.errors import InputError
-from laddernet.table.cells import COMMA, GROUPS, POINT, exact_number, text_of, texts
+from laddernet.table.cells import COMMA, GROUPS, POINT, exact, numbers_of, text_of, texts
 from laddernet.table.labels import labels_of, natural, plain, unmarked
 from laddernet.table.read import open_table
 from laddernet.table.table import Table, listed, nearest
@@ -316,7 +316,9 @@ def alike(given: str, known: str, *, date: bool = False) -> bool:
     if given.casefold() == known.casefold():
         return True
     for form in (POINT, GROUPS, COMMA):
-        pair = exact_number(given, form), exact_number(known, form)
+        pair = [
+            exact(cell, value) for cell, value in zip((given, known), numbers_of((given, known), form), strict=True)
+        ]
         if not any(map(math.isnan, pair)) and math.isclose(*pair, rel_tol=_DIGITS):
             return True
     return date and _date_numbers(given) == _date_numbers(known) != []
