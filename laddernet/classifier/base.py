@@ -100,7 +100,7 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        LadderClassifier or FewLabelClassifier
+        Self
             The fitted classifier, which predicts as before.
 
         Raises

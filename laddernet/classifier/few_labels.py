@@ -11,7 +11,13 @@ from laddernet import checks
 from laddernet.classifier.base import SemiSupervisedClassifier
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.members import BLEND, FOLDS, LADDER, MEMBERS, METHODS, REPEATS, Members, members_of
-from laddernet.classifier.stored import arrays_below, as_json, restored_classes, restored_parameters, restored_scaling
+from laddernet.classifier.stored import (
+    arrays_below,
+    as_json,
+    restored_classes,
+    restored_parameters,
+    restored_scaling,
+)
 from laddernet.errors import InputError
 from laddernet.inference.linear import Linear
 from laddernet.inference.trees import Trees

@@ -148,11 +148,11 @@ def fit(
     for picture in drawn:
         tell(f"saved to {picture}")
     if as_json:
-        judged = trained.estimate and trained.estimate.about(rows.classes)
         about: dict[str, Any] = {"notices": rows.notices, "no_estimate": reason or None, "seconds": seconds}
-        about |= {"method": used, "rounds": [asdict(each) for each in rows.rounds]}
-        about |= {"earlier_estimate": before and before.about(rows.classes), "pictures": [*map(str, drawn)]}
-        print_json({"model": str(path), **_about(rows), **about, "estimate": judged})
+        about |= {"rounds": [asdict(each) for each in rows.rounds], "earlier_estimate": before and before.about()}
+        about |= {"method": used}
+        judged = trained.estimate and trained.estimate.about(rows.classes)
+        print_json({"model": str(path), **_about(rows), **about, "estimate": judged, "pictures": [*map(str, drawn)]})
 
 
 def curve(

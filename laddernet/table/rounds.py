@@ -316,9 +316,10 @@ def alike(given: str, known: str, *, date: bool = False) -> bool:
     if given.casefold() == known.casefold():
         return True
     for form in (POINT, GROUPS, COMMA):
-        read = numbers_of([given, known], form).tolist()
-        a, b = (exact(text, value) for text, value in zip((given, known), read, strict=True))
-        if not (math.isnan(a) or math.isnan(b)) and math.isclose(a, b, rel_tol=_DIGITS):
+        pair = [
+            exact(cell, value) for cell, value in zip((given, known), numbers_of((given, known), form), strict=True)
+        ]
+        if not any(map(math.isnan, pair)) and math.isclose(*pair, rel_tol=_DIGITS):
             return True
     return date and _date_numbers(given) == _date_numbers(known) != []
 

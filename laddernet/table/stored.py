@@ -1,4 +1,4 @@
-"""The classifier in a model's file."""
+"""The classifier of a table's model: the Ladder Network alone, or another method."""
 
 from typing import Any
 

@@ -355,8 +355,18 @@ def test_no_escape_sequence_of_a_table_reaches_the_terminal(tmp_path: Path, monk
     frame = pd.DataFrame({f"n{ESC}": [1, 2, 3, 4.5] * 5, f"one{ESC}": 1, "label": ["x", f"y{ESC}"] * 10})
     frame[f"n{ESC}"] = [*frame[f"n{ESC}"].astype(str)[:19], f"odd{ESC}"]
     frame.to_csv(tmp_path / f"t{ESC}.csv", index=False)
-    options = ("--target", "label", "--no-estimate", "--method", "ladder", "--out", f"m{ESC}")
-    done = laddernet("fit", f"t{ESC}.csv", *options, cwd=tmp_path)
+    done = laddernet(
+        "fit",
+        f"t{ESC}.csv",
+        "--target",
+        "label",
+        "--no-estimate",
+        "--method",
+        "ladder",
+        "--out",
+        f"m{ESC}",
+        cwd=tmp_path,
+    )
     assert (done.code, done.err) == (0, "")
     assert printable(done.out)
     assert done.out.count("\\x1b[31m\\u202e\\x9b1m\\x07[bold]$") >= 5

@@ -33,7 +33,7 @@ def test_suggest_ranks_unlabelled_rows_and_no_two_alike(tmp_path: Path, fitted: 
     assert uses == sorted(uses, reverse=True)
     # These rows are nearer to all rows than random ones are.
     model = TableModel.load(path)
-    places = model.classifier.transform(model.features(many))
+    places = model.embed(model.features(many))
     known = np.flatnonzero(many["result"].notna())
 
     def distance(taken: np.ndarray) -> float:
