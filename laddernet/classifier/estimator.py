@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from laddernet.checks import flag, is_finite
 from laddernet.classifier.labels import encode_labels, is_missing, known_labels
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.inference import modelfile
 from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, join, log_softmax, softmax
 
@@ -162,9 +162,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
-        # These import JAX, which prediction does not need.
-        from laddernet.classifier.fit import Earlier, learn
-        from laddernet.classifier.parameters import Parameters
+        with packages("Training"):  # JAX, which prediction does not need
+            from laddernet.classifier.fit import Earlier, learn
+            from laddernet.classifier.parameters import Parameters
 
         earlier = None
         if flag("warm_start", self.warm_start) and hasattr(self, "network_"):

@@ -14,6 +14,8 @@ TRUTH = {"true": 1.0, "yes": 1.0, "t": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "
 POINT, GROUPS, COMMA = "1000.5", "1,000.5", "1000,5"  # how numbers may be written, the likeliest first
 ISO = "ISO8601"
 
+# pandas would also read the word now, digits of other scripts, and -1 as a year.
+_LIKE_A_DATE = re.compile(r"(?!(?:now|today)$)[0-9A-Za-z][\t-\r -~]*")
 _BITS = {"1": 1.0, "0": 0.0}
 _LONG = re.compile(r"[+-]?[1-9]\d{15,29}", re.ASCII)  # a float may not hold all its digits
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -127,11 +129,11 @@ def truths(cells: pd.Series) -> np.ndarray:
 def moments(cells: pd.Series, form: str) -> np.ndarray:
     """Convert cells to seconds since 1970, in UTC unless a cell has a time zone; NaN where one is missing or no date.
 
-    >>> (moments(pd.Series(["02.01.1970", "", "x"]), "%d.%m.%Y") / 86400).tolist()
+    >>> (moments(pd.Series(["02.01.1970", "", "now"]), "%d.%m.%Y") / 86400).tolist()
     [1.0, nan, nan]
     """
     if cells.dtype.kind != "M":
-        cells = pd.Series(texts(cells), dtype=object)
+        cells = pd.Series([text if _LIKE_A_DATE.fullmatch(text) else "" for text in texts(cells)], dtype=object)
     times = pd.to_datetime(cells, format=form, utc=True, errors="coerce")
     return np.asarray((times - datetime(1970, 1, 1, tzinfo=UTC)) / pd.Timedelta(seconds=1), np.float64)
 

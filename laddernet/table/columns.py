@@ -16,7 +16,19 @@ import numpy as np
 import pandas as pd
 
 from laddernet.errors import InputError
-from laddernet.table.cells import COMMA, GROUPS, ISO, POINT, TRUTH, exact_number, moments, numbers, texts, truths
+from laddernet.table.cells import (
+    COMMA,
+    GROUPS,
+    ISO,
+    POINT,
+    TRUTH,
+    exact_number,
+    moments,
+    numbers,
+    texts,
+    truths,
+    written_day,
+)
 from laddernet.table.table import listed
 
 DAY = 86400.0  # seconds
@@ -30,6 +42,8 @@ _DATES = (ISO, *(day + time for time in _TIMES for day in _DAYS))
 _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
+
+ENOUGH = 10  # cells, none of which is of the column's kind, that are refused
 
 IDENTIFIER = "every value is different, as in an identifier"
 
@@ -53,6 +67,15 @@ class Column:
         if self.kind == "category":
             return texts(cells)
         return moments(cells, self.form)
+
+
+def right_cells(column: Column) -> str:
+    """Say which cells are of the column's kind."""
+    if column.kind == "boolean":
+        return "yes or no"
+    if column.kind == "number":
+        return f"numbers written as {column.form}"
+    return f"dates written as {written_day(column.form)}"
 
 
 def read_columns(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[str] | None = None) -> pd.DataFrame:

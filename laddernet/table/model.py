@@ -15,8 +15,8 @@ from sklearn.compose import ColumnTransformer
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.table.cells import texts, written_day
-from laddernet.table.columns import IDENTIFIER, Column, read_columns
+from laddernet.table.cells import texts
+from laddernet.table.columns import ENOUGH, IDENTIFIER, Column, read_columns, right_cells
 from laddernet.table.estimate import Estimate
 from laddernet.table.rows import Rows, read_rows
 from laddernet.table.table import Table, listed, unique_names
@@ -25,7 +25,6 @@ from laddernet.table.transformer import restore, state, transformed
 _KIND = "table"
 _PREFIX = "classifier/"
 _MOST_RARE = 10  # the most rows that a rare category may have
-_ENOUGH = 10  # cells, none of which is of the column's kind, that are refused
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ class TableModel:
         odd: Counter[str] = Counter()
         values = read_columns(self.columns, frame, odd)
         for column in self.columns:
-            if odd[column.name] >= _ENOUGH and values[column.name].isna().all():
+            if odd[column.name] >= ENOUGH and values[column.name].isna().all():
                 raise InputError(_not_understood(column, texts(frame[column.name])))
         if unread is not None:
             unread.update(odd)
@@ -292,6 +291,25 @@ class TableModel:
             },
         )
 
+    def to_onnx(self, path: str | Path, *, numbers: bool = False) -> None:
+        """Write an ONNX model that takes the cells of a table: an input for each column. The package onnx is required.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file. An existing file is replaced when the new one is complete.
+        numbers : bool, optional
+            Take columns of numbers as float64, NaN where missing, instead of text.
+
+        Raises
+        ------
+        InputError
+            If the package onnx is missing, or the file cannot be written.
+        """
+        from laddernet.table.onnx import write
+
+        write(Path(path), self, numbers=numbers)
+
     @classmethod
     def load(cls, path: str | Path) -> "TableModel":
         """Read a model from its file; no code in the file is run.
@@ -376,12 +394,6 @@ def _check_types(about: modelfile.About) -> None:
 def _not_understood(column: Column, cells: np.ndarray) -> str:
     """Say why a column is refused of which no cell is of the kind that the model learned."""
     filled = cells[cells != ""]
-    if column.kind == "boolean":
-        right = "yes or no"
-    elif column.kind == "number":
-        right = f"numbers written as {column.form}"
-    else:
-        right = f"dates written as {written_day(column.form)}"
     some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
     found = f"not one of its {len(filled):,} filled cells is understood ({some})"
-    return f"Column {column.name!r}: {found}; give {right}, as when the model was fitted."
+    return f"Column {column.name!r}: {found}; give {right_cells(column)}, as when the model was fitted."
