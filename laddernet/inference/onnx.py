@@ -67,7 +67,11 @@ class Graph:
         body = Graph(self.opset, self._names)
         number, going, text = (self.free(name) for name in ("number", "going", "text"))
         following = body("Add", number, 1)
-        longer = body("StringConcat", body("StringConcat", text, np.array([new], object)), body("Gather", parts, following, axis=2))
+        longer = body(
+            "StringConcat",
+            body("StringConcat", text, np.array([new], object)),
+            body("Gather", parts, following, axis=2),
+        )
         longer = body("Where", body("Less", following, count), longer, text)
         carried: list[Port] = [(body("Identity", going), np.bool_, []), (longer, object, ["rows", 1])]
         loop = body.made([(number, np.int64, []), (going, np.bool_, []), (text, object, ["rows", 1])], carried)
@@ -114,7 +118,9 @@ class Graph:
 
     def _kept(self, array: np.ndarray) -> str:
         name = self.free("constant")
-        self._constants.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
+        self._constants.append(
+            self._onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        )
         return name
 
     def _type(self, kind: Any) -> int:
@@ -129,7 +135,9 @@ def logits(graph: Graph, network: Network, x: str, precision: Any = np.float32) 
         h = graph.cast(h, np.float32)
     if scaling.bound is not None:  # else W1 includes the factors
         v = graph("Clip", graph("Mul", h, scaling.factor), -FAR, FAR)
-        root = graph("Sqrt", graph("Add", graph("Mul", graph("Mul", v, v), np.float32(scaling.bound**-2)), np.float32(1)))
+        root = graph(
+            "Sqrt", graph("Add", graph("Mul", graph("Mul", v, v), np.float32(scaling.bound**-2)), np.float32(1))
+        )
         h = graph("Div", v, root)
     for l, (W, b) in enumerate(zip(network.weights, network.biases, strict=True), start=1):
         h = graph("Gemm", h, W, b)
