@@ -69,6 +69,7 @@ def tune(
 
     The same command again goes on where it stopped. `laddernet tune report --out DIR` shows the results.
     """
+    runs.require_study()
     from laddernet import checks
     from laddernet.data import load
     from laddernet.network.models import MODELS, find

@@ -1,4 +1,4 @@
-"""Graphs in the ONNX format, for runtimes without JAX, scikit-learn or this package; a trained network as such a graph."""
+"""Graphs in the ONNX format, for runtimes without JAX, scikit-learn or this package, and networks as such graphs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,7 +52,7 @@ class Graph:
         return self("Cast", value, to=self._type(kind))
 
     def refuse(self, value: str, if_any: str, sentence: str) -> str:
-        """Return the value; if one of ``if_any`` is true, the runtime fails with the sentence as the failed node's name.
+        """Return the value; if one of ``if_any`` is true, the runtime fails, and names the sentence as the failed node.
 
         ONNX has no operator that fails on purpose, but a constant has no second element.
         """

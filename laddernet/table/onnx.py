@@ -77,7 +77,7 @@ def read(graph: Graph, column: Column, *, typed: bool = False) -> str:
 
 
 def one_hot(graph: Graph, column: Column, kept: Sequence[str], pooled: bool) -> str:
-    """Add the inputs of a column of categories: one for each that is kept, and one for all others if rare ones are pooled."""
+    """Add the inputs of a column of categories: one for each that is kept, and one for others if some are pooled."""
     text = _stripped(graph, column)
     places = {category: place for place, category in enumerate(kept)}
     if "" in places:

@@ -1,7 +1,7 @@
 """How numbers, yes and no, and dates may be written, as regular expressions: what `laddernet.table.cells` reads.
 
-The expressions are for texts without white space around them, and mean the same in Python and in RE2, which the runtimes
-of ONNX use. A date is a small grammar. Its parts (`Part`) have values, and an expression can ask for one, as for dates
+The expressions are for texts without white space around them, and mean the same in Python and in RE2, which onnxruntime
+uses. A date is a small grammar. Its parts (`Part`) have values, and an expression can ask for one, as for dates
 whose day is odd: that is how a graph that cannot cut texts reads the day.
 """
 
@@ -46,7 +46,7 @@ def _cases(letter: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a date, such as the hour: its quantity, the weight of its values in it, and how each value is written."""
+    """A part of a date, such as the hour: its quantity, the weight of its values in that, and how each is written."""
 
     quantity: str  # year, month (from 0), day (from 0), seconds, offset (seconds of the time zone) or west (0 or 1)
     weight: float
@@ -153,9 +153,9 @@ def _directive(token: str) -> Grammar:
         case "%m":
             return _number("month", 1, 12, less=1)
         case "%b":
-            return _months(calendar.month_abbr)
+            return _months(list(calendar.month_abbr))
         case "%B":
-            return _months(calendar.month_name)
+            return _months(list(calendar.month_name))
         case "%d":
             days = _number("day", 1, 31, less=1).written
             spaced = {day: f"(?:{text}| {day + 1})" if day < 9 else text for day, text in days.items()}

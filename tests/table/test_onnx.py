@@ -31,7 +31,7 @@ from laddernet.table.rows import read_rows
 
 
 def any_table(path: Path, seed: int, draw: int = 0, rows: int = 150) -> None:
-    """Write a CSV file with columns of all kinds; the seed chooses columns and forms, the draw cells, odd and missing."""
+    """Write a CSV file with columns of all kinds; the seed chooses columns and forms, the draw the cells."""
     rng = np.random.default_rng([seed, draw])
     missing = ["", "NA", "?", "nan", " "]
 
