@@ -65,7 +65,7 @@ def commands(folder: Path, *lines: str, there: tuple[str, ...] = ()) -> list[Any
 @pytest.mark.process
 def test_prediction_needs_no_extra_and_every_help_is_there(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     model = fitted[0] / "clinic.safetensors"
-    clinic(40, seed=9).to_csv(tmp_path / "new.csv", index=False)
+    clinic(40, labelled=9, seed=9).to_csv(tmp_path / "new.csv", index=False)
     lines = [
         f"predict {model} new.csv --out p.csv",
         f"suggest {model} new.csv --out s.csv",

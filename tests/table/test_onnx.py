@@ -79,9 +79,7 @@ def untrained(path: Path, seed: int) -> TableModel:
     rows = read_rows(open_table(path), "label")
     rng = np.random.default_rng(seed)
     sizes = (rows.X.shape[1], 7, len(rows.classes))
-    weights = tuple(
-        rng.normal(0, size[0] ** -0.5, size).astype(np.float32) for size in pairwise(sizes)
-    )
+    weights = tuple(rng.normal(0, size[0] ** -0.5, size).astype(np.float32) for size in pairwise(sizes))
     biases = tuple(rng.normal(0, 1, size).astype(np.float32) for size in sizes[1:])
     factor = (1 / np.maximum(rows.X.std(axis=0), 1e-6)).astype(np.float32)
     classifier = LadderClassifier()
