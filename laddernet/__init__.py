@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from laddernet.classifier.curve import label_curve as label_curve
     from laddernet.classifier.curve import plot_label_curve as plot_label_curve
     from laddernet.classifier.estimator import LadderClassifier as LadderClassifier
+    from laddernet.classifier.few_labels import FewLabelClassifier as FewLabelClassifier
+    from laddernet.classifier.splits import LabelledKFold as LabelledKFold
+    from laddernet.classifier.splits import LabelledOnly as LabelledOnly
     from laddernet.data import Dataset as Dataset
     from laddernet.data import TrainingData as TrainingData
     from laddernet.data import load as load
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "classifier.curve": ["label_curve", "plot_label_curve"],
     "classifier.estimator": ["LadderClassifier"],
+    "classifier.few_labels": ["FewLabelClassifier"],
+    "classifier.splits": ["LabelledKFold", "LabelledOnly"],
     "data": ["Dataset", "TrainingData", "load", "training_data"],
     "errors": ["DivergedError", "InputError"],
     "network.combinators": ["Combinator", "PerUnit", "initially"],

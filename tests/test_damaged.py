@@ -29,6 +29,14 @@ def is_one_sentence(ended: Finished, words: str) -> None:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
     frame = pd.DataFrame({"size": [0.5, 1.5] * 6, "y": ["cat", "dog"] * 6})
+    TableModel.fit(frame, "y", method="ladder", hidden=(4,), n_networks=1, max_steps=1).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def blend(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("blend") / "model.safetensors"
+    frame = pd.DataFrame({"size": [0.5, 1.5] * 6, "y": ["cat", "dog"] * 6})
     TableModel.fit(frame, "y", hidden=(4,), n_networks=1, max_steps=1).save(path)
     return path
 
@@ -74,6 +82,41 @@ def test_a_model_with_a_fitting_checksum_and_other_shapes_is_refused(
     is_one_sentence(ended, "is not a model as laddernet saves it")
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("members.extra-trees.left", lambda array: np.zeros_like(array)),
+        ("members.extra-trees.feature", lambda array: array + 1),
+        ("members.self-training.W", lambda array: array[:, :-1]),
+        ("members.ladder.scaling.shift", lambda array: array[:0]),
+    ],
+)
+@pytest.mark.parametrize("command", ["predict", "suggest", "inspect"])
+def test_a_blend_with_a_fitting_checksum_and_other_arrays_is_refused(
+    blend: Path, tmp_path: Path, command: str, name: str, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    arrays, about = modelfile.read(blend, "table")
+    arrays[f"classifier/{name}"] = np.ascontiguousarray(change(arrays[f"classifier/{name}"]))
+    modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)
+    (tmp_path / "table.csv").write_text("size\n0.5\n1.5\n")
+    table = [] if command == "inspect" else ["table.csv"]
+    ended = laddernet(command, "bad.safetensors", *table, cwd=tmp_path)
+    is_one_sentence(ended, "is not a model as laddernet saves it")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("method", "svm"), ("method", "forest"), ("ladder", {}), ("errors", 3), ("parameters", []), ("bound", "far")],
+)
+def test_a_blend_with_a_fitting_checksum_and_another_description_is_refused(
+    blend: Path, tmp_path: Path, name: str, value: Any
+) -> None:
+    arrays, about = modelfile.read(blend, "table")
+    about["classifier"][name] = value
+    modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)
+    is_one_sentence(laddernet("inspect", "bad.safetensors", cwd=tmp_path), "")
+
+
 def test_a_model_with_a_fitting_checksum_and_other_columns_is_refused(model: Path, tmp_path: Path) -> None:
     arrays, about = modelfile.read(model, "table")
     about["classifier"]["n_features_in"] = {}
@@ -84,7 +127,9 @@ def test_a_model_with_a_fitting_checksum_and_other_columns_is_refused(model: Pat
 @pytest.mark.parametrize("seconds", [10**15, 10**30])
 def test_a_model_whose_dates_are_out_of_range_is_refused(tmp_path: Path, seconds: int) -> None:
     frame = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=12), "y": ["cat", "dog"] * 6})
-    TableModel.fit(frame, "y", hidden=(4,), n_networks=1, max_steps=1).save(tmp_path / "model.safetensors")
+    TableModel.fit(frame, "y", method="ladder", hidden=(4,), n_networks=1, max_steps=1).save(
+        tmp_path / "model.safetensors"
+    )
     arrays, about = modelfile.read(tmp_path / "model.safetensors", "table")
     about["learned"]["since"]["when"] = seconds
     modelfile.write(tmp_path / "bad.safetensors", "table", arrays, about)

@@ -73,6 +73,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
 TESTED = {  # documents with examples in Python, all of which the tests below run
     "README.md",
     "docs/explanation/models.md",
+    "docs/how-to/cross-validation.md",
     "docs/how-to/deploy.md",
     "docs/how-to/extending.md",
     "docs/how-to/imbalanced-classes.md",
@@ -141,6 +142,14 @@ def test_the_tutorials_combinator_ends_within_three_points_of_vanilla(elsewhere:
         errors = {row["model"]: float(row["aer"]) for row in csv.DictReader(file)}
     assert errors["vanilla"] < 5
     assert errors["gate.py:Gate"] < errors["vanilla"] + 3
+
+
+def test_the_examples_of_cross_validation_judge_labelled_rows_only(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run("docs/how-to/cross-validation.md")
+    assert len(names["scores"]["test_f1_macro"]) == 10
+    assert names["scores"]["test_accuracy"].mean() > 0.9
+    assert names["search"].best_score_ > 0.9
+    assert "neg_log_loss" in capsys.readouterr().out
 
 
 def test_the_examples_of_deployment_predict_from_the_files_they_wrote(elsewhere: Path) -> None:
@@ -324,6 +333,7 @@ def test_each_picture_is_shown_and_made_by_a_command_that_a_document_has() -> No
 # --- Links and the site ----------------------------------------------------------------------------------------------
 
 QUESTIONS = {
+    "How do I cross-validate with few labels?": "LabelledKFold",
     "How do I predict in production?": "laddernet predict",
     "How many labels do I need?": "laddernet curve",
     "Which rows should I label next?": "laddernet suggest",

@@ -246,7 +246,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X, y = load_iris(return_X_y=True)
     frame = pd.DataFrame(X, columns=list("abcd")).assign(label=np.array(["x", "y", "z"])[y], e=list("uvw") * 50)
     path = tmp_path_factory.mktemp("model") / "m.safetensors"
-    TableModel.fit(frame, "label", hidden=(4,), max_steps=2, n_networks=1, linear_share=0.0).save(path)
+    TableModel.fit(frame, "label", method="ladder", hidden=(4,), max_steps=2, n_networks=1, linear_share=0.0).save(path)
     return path
 
 
@@ -443,7 +443,18 @@ def test_no_escape_sequence_of_a_table_reaches_the_terminal(
     frame = pd.DataFrame({f"n{ESC}": [1, 2, 3, 4.5] * 5, f"one{ESC}": 1, "label": ["x", f"y{ESC}"] * 10})
     frame[f"n{ESC}"] = [*frame[f"n{ESC}"].astype(str)[:19], f"odd{ESC}"]
     frame.to_csv(tmp_path / f"t{ESC}.csv", index=False)
-    done = laddernet("fit", f"t{ESC}.csv", "--target", "label", "--no-estimate", "--out", f"m{ESC}", cwd=tmp_path)
+    done = laddernet(
+        "fit",
+        f"t{ESC}.csv",
+        "--target",
+        "label",
+        "--no-estimate",
+        "--method",
+        "ladder",
+        "--out",
+        f"m{ESC}",
+        cwd=tmp_path,
+    )
     assert (done.code, done.err) == (0, "")
     clean(done.out)
     assert done.out.count("\\x1b[31m\\u202e\\x9b1m\\x07[bold]$") >= 5

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics import accuracy_score
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from laddernet.checks import flag, is_finite
-from laddernet.classifier.labels import encode_labels, is_missing, known_labels
+from laddernet.classifier.base import SemiSupervisedClassifier
+from laddernet.classifier.labels import is_missing
 from laddernet.errors import InputError, packages
 from laddernet.inference import modelfile
-from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, join, log_softmax, softmax
+from laddernet.inference.network import Scaling, encoder_arrays, folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
     from laddernet.network.models import AnyModel
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_CLASS_BYTES = 1 << 30  # limit for the classes of a file in memory
 
 
-class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator):
+class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSupervisedClassifier):
     """A semi-supervised classifier: a Ladder Network that learns from labelled and unlabelled rows.
 
     Defaults for None depend on the scaling (`scale`): "range" below means scaled by the range of all columns.
@@ -136,31 +136,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         self.n_jobs = n_jobs
         self.precision = precision
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on all rows of X and on the labels in y; after an error, the previous fit is restored.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (rows, columns).
-        y : a label for each row, or the value of ``unlabeled``, None, NaN or NA.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            If X, y or a parameter is invalid, or y holds labels of fewer than two classes.
-        """
-        kept = vars(self).copy()
-        try:
-            return self._fit(X, y)
-        except BaseException:  # restore the previous fit
-            self.__dict__.clear()
-            self.__dict__.update(kept)
-            raise
-
     def _fit(self, X: Any, y: Any) -> Self:
         with packages("Training"):  # JAX, which prediction does not need
             from laddernet.classifier.fit import Earlier, learn
@@ -170,12 +145,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         if flag("warm_start", self.warm_start) and hasattr(self, "network_"):
             kept = vars(self)
             earlier = Earlier(kept["classes_"], kept["_how"], kept["network_"].scaling, kept["_networks"])
-        x = self._checked(X, reset=True)
-        if y is None:
-            raise InputError("This LadderClassifier requires y to be passed, but the target y is None.")
-        self.classes_, codes = encode_labels(y, self.unlabeled)
-        if len(codes) != x.shape[0]:
-            raise InputError(f"X has {x.shape[0]} rows and y has {len(codes)}; give a label, or a mark, for each row.")
+        x, codes = self._read(X, y)
         given = Parameters(**{field.name: getattr(self, field.name) for field in fields(Parameters)})
         learned = learn(given, x, self.classes_, codes, earlier)
         self._how, self._networks, self._shares = learned.how, learned.networks, learned.shares
@@ -203,15 +173,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the labelled rows, from 0 to 1; raise InputError if no row has a label."""
-        check_consistent_length(X, y, sample_weight)
-        rows, truth = known_labels(y, self.unlabeled)
-        if not len(truth):
-            raise InputError("No row of y has a label; give some to judge by.")
-        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        return float(accuracy_score(truth, self.predict(X)[rows], sample_weight=weights))
-
     def transform(self, X: Any, layer: int | None = None) -> np.ndarray:
         """Return the activations of a layer: 0 is the scaled input, None the last hidden layer."""
         check_is_fitted(self)
@@ -238,18 +199,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
             far = abs(x).max()
             raise InputError(f"X holds a value of size {far:.3g}, too large to compute with; give a smaller one.")
         return out
-
-    def _checked(self, X: Any, *, reset: bool) -> Rows:
-        # Keep the type of the numbers: a copy of all rows in another type would double the memory.
-        how: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric", "ensure_min_samples": 1}
-        if reset or type(X) is not np.ndarray or hasattr(self, "feature_names_in_"):
-            return validate_data(self, X, reset=reset, **how)
-        # The same without the search for column names, which takes a fifth of the time for one row.
-        x = check_array(X, estimator=self, input_name="X", **how)
-        if x.shape[1] != self.n_features_in_:
-            expected = f"{type(self).__name__} is expecting {self.n_features_in_} features as input"
-            raise InputError(f"X has {x.shape[1]} features, but {expected}.")
-        return x
 
     @property
     def _n_features_out(self) -> int:
@@ -294,7 +243,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         for number, network in enumerate(self._networks):
             arrays |= {f"networks.{number}.{name}": array for name, array in network.items()}
         about = {
-            "parameters": {name: _as_json(value) for name, value in self.get_params(deep=False).items()},
+            "parameters": {name: as_json(value) for name, value in self.get_params(deep=False).items()},
             "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
@@ -312,31 +261,24 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
         """Make a classifier from its :meth:`state`."""
-        parameters = {name: held["value"] for name, held in about["parameters"].items() if "value" in held}
-        parameters |= {name: dict(held["pairs"]) for name, held in about["parameters"].items() if "pairs" in held}
-        made = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
-        made.classes_ = _classes(about["classes"]["values"], np.dtype(about["classes"]["dtype"]))
+        made = cls(**restored_parameters(about["parameters"], cls._get_param_names()))
+        made.classes_ = restored_classes(about["classes"])
         made.n_features_in_ = about["n_features_in"]
         if about["feature_names_in"] is not None:
             made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
         made.n_steps_ = about["n_steps"]
         made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
         made.history_ = about["history"]
-        if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
-            raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
-        bound = about.get("bound")  # None before format 2
-        if bound is not None and not (is_finite(bound) and bound > 0):
-            raise InputError("The model's bound is not a number above 0; save the model anew.")
-        scaling = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], bound)
+        scaling = restored_scaling(arrays, about)
         held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
         if about["networks"] != len(held):
             raise InputError(
                 f"The model says it has {about['networks']} networks and holds {len(held)}; save the model anew."
             )
-        made._networks = [_below(arrays, f"networks.{number}.") for number in range(len(held))]
+        made._networks = [arrays_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3, shares were always equal
         made._shares = about.get("shares", equal)
-        _check_shapes(scaling, made._networks, made.n_features_in_, len(made.classes_))
+        _check_shapes(made._networks, made.n_features_in_, len(made.classes_))
         made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
         # Older files do not hold it; in these, only the scaling by columns has a bound.
         made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
@@ -350,11 +292,37 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Classi
         write(Path(path), self.network_, self.classes_)
 
 
-def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]], columns: object, top: int) -> None:
-    """Refuse networks of a file whose shapes do not match its columns, or that have not one logit per class."""
+def restored_parameters(held: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters that `as_json` has written, without those that it could not hold or that are unknown."""
+    parameters = {name: as_held["value"] for name, as_held in held.items() if "value" in as_held}
+    parameters |= {name: dict(as_held["pairs"]) for name, as_held in held.items() if "pairs" in as_held}
+    return {name: value for name, value in parameters.items() if name in known}
+
+
+def restored_scaling(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Scaling:
+    """Return the scaling in a file; refuse arrays that are not finite, and shapes that are not one for each column."""
+    if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+        raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
+    bound = about.get("bound")  # None before format 2
+    if bound is not None and not (is_finite(bound) and bound > 0):
+        raise InputError("The model's bound is not a number above 0; save the model anew.")
+    scaling, columns = Scaling(arrays["scaling.shift"], arrays["scaling.factor"], bound), about["n_features_in"]
     shapes = {scaling.shift.shape, scaling.factor.shape}
     if type(columns) is not int or shapes != {(columns,)}:
         raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
+    return scaling
+
+
+def restored_classes(held: Mapping[str, Any]) -> np.ndarray:
+    """Return the classes in a file, and refuse a type that would take too much memory."""
+    values, dtype = held["values"], np.dtype(held["dtype"])
+    if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
+        raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
+    return np.array(values, dtype=dtype)
+
+
+def _check_shapes(networks: Sequence[Mapping[str, np.ndarray]], columns: int, top: int) -> None:
+    """Refuse networks of a file whose shapes do not match its columns, or that have not one logit per class."""
     for network in networks:
         below = columns
         for l, (W, gamma, beta) in enumerate(zip(*encoder_arrays(network), strict=True)):
@@ -366,14 +334,7 @@ def _check_shapes(scaling: Scaling, networks: Sequence[Mapping[str, np.ndarray]]
             raise ValueError(f"it has {top} classes and {below} logits")
 
 
-def _classes(values: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
-    """Convert the classes of a file to their type, and refuse a type that would take too much memory."""
-    if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
-        raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
-    return np.array(values, dtype=dtype)
-
-
-def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+def arrays_below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """Return the arrays whose names start with a prefix, by the rest of the name."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
@@ -387,7 +348,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _as_json(value: Any) -> dict[str, Any]:
+def as_json(value: Any) -> dict[str, Any]:
     """Return a parameter as JSON for a file; of a class or a generator, which JSON cannot hold, only its repr."""
     value = value.id if hasattr(value, "combinator") else _plain(value)
     kind = "value"

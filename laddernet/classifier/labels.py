@@ -51,7 +51,7 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(f"y holds one class, {classes.tolist()[0]!r}, and nothing else{but}; {advice}.")
     for mark in _LIKE_A_MARK.intersection(classes.tolist() if known.dtype.kind == "U" else ()):
         advice = f"if it marks rows without a label, say unlabeled={mark!r}"
-        warnings.warn(f"y has a class called {mark!r}; {advice}.", stacklevel=4)
+        warnings.warn(f"y has a class called {mark!r}; {advice}.", stacklevel=5)
     out = np.full(len(values), UNLABELLED)
     out[~missing] = codes
     return classes, out

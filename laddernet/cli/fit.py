@@ -15,6 +15,18 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from laddernet.cli.estimating import (
+    Calibration,
+    Confusion,
+    Method,
+    called,
+    check_method,
+    check_pictures,
+    held_out,
+    no_estimate,
+    print_estimate,
+    save_pictures,
+)
 from laddernet.cli.options import names_in, print_json, stoppable, whole_numbers
 from laddernet.cli.table_options import (
     Also,
@@ -38,13 +50,11 @@ from laddernet.text import show, visible
 
 if TYPE_CHECKING:
     from laddernet.classifier.curve import Point
-    from laddernet.table.estimate import Estimate
     from laddernet.table.rows import Rows
     from laddernet.table.table import Table
 
 _err = Console(stderr=True)
 
-_PATIENCE = 600.0  # seconds that an estimate may take if it was not asked for
 _SHOWN = 30  # classes that are listed
 
 
@@ -59,6 +69,7 @@ def fit(
     drop: Drop = "",
     use: Use = "",
     category: Category = "",
+    method: Method = "auto",
     model: ModelId = "vanilla",
     hidden: Hidden = None,
     networks: Networks = None,
@@ -69,13 +80,19 @@ def fit(
     ] = 0,
     estimate: Annotated[
         bool | None,
-        typer.Option(help="Estimate the error by cross-validation. [default: if it takes less than ten minutes]"),
+        typer.Option(
+            help="Compare methods by cross-validation, and estimate the error. [default: if it takes under ten minutes]"
+        ),
     ] = None,
+    confusion: Confusion = None,
+    calibration: Calibration = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Train a classifier on a table in which some rows have a label."""
+    check_method(method)
+    check_pictures(confusion, calibration)
     table, others = _opened("fit", data, also, delimiter, encoding)
     path = out or data.with_suffix(".safetensors")
     _check_out(path, data, *(also or ()))
@@ -83,32 +100,51 @@ def fit(
         _spare_foreign(path)
     _prepare(model)
     from laddernet.classifier.estimator import LadderClassifier
+    from laddernet.classifier.few_labels import AUTO, FewLabelClassifier
+    from laddernet.classifier.members import BLEND
+    from laddernet.table.estimate import estimate as estimated
     from laddernet.table.model import TableModel
 
     settings = _settings(hidden, networks, epochs, max_steps, seed)
+    ladder = LadderClassifier(model, **settings)
 
-    def make(verbose: bool = False) -> LadderClassifier:
-        return LadderClassifier(model, verbose=verbose, **settings)
+    def fitted(rows: "Rows", method: str) -> TableModel:
+        shown = LadderClassifier(model, verbose=_err.is_terminal, **settings)
+        return TableModel.of(rows, FewLabelClassifier(method, ladder=shown, random_state=seed).fit(rows.X, rows.codes))
 
     tell = _quiet if as_json else show
+    used = BLEND if method == AUTO else method
     with stoppable("Stopped; nothing was saved."):
         rows = _rows(table, target, others, unlabeled, drop=drop, use=use, category=category)
         if not as_json:
             _print_rows(table.name, rows)
         started = time.monotonic()
-        trained = TableModel.of(rows, make(verbose=_err.is_terminal).fit(rows.X, rows.codes))
+        trained = fitted(rows, used)
         seconds = time.monotonic() - started
         trained.save(path)
-    tell(f"Trained {_article(model)} for {seconds:.0f} s; saved to {path}", flush=True)
-    with stoppable(f"Stopped; {path} is saved, without an estimate."):
-        found, reason = _estimated(rows, make, seed, seconds, estimate)
-        if found is not None:
-            replace(trained, estimate=found).save(path)
-    for sentence in found.sentences() if found else [reason] if reason else []:
-        tell(sentence)
+    tell(f"Trained {called(used, model)} for {seconds:.0f} s; saved to {path}", flush=True)
+    reason = no_estimate(rows, seconds, estimate)
+    if reason is None:
+        with stoppable(f"Stopped; {path} is saved, without an estimate."), _shown("Comparing methods") as told:
+            held = held_out(rows, ladder, seed, told)
+            if method == AUTO and (chosen := held.choice()) != used:
+                used, trained = chosen, fitted(rows, chosen)
+                tell(f"Trained {called(used, model)} too, which is clearly better than the blend; saved to {path}")
+            told("Estimating the error with half of the labels")
+            found = estimated(held, used, rows.X, rows.codes, ladder=ladder, seed=seed)
+            trained = replace(trained, estimate=found)
+            trained.save(path)
+    if not as_json and trained.estimate:
+        print_estimate(trained.estimate, list(rows.classes))
+    elif reason:
+        tell(reason)
+    drawn = [*save_pictures(trained.estimate, list(rows.classes), confusion, calibration)]
+    for picture in drawn:
+        tell(f"saved to {picture}")
     if as_json:
-        about = {"notices": rows.notices, "no_estimate": reason, "seconds": seconds}
-        print_json({"model": str(path), **_about(rows), **about, "estimate": found and found.about()})
+        about = {"notices": rows.notices, "no_estimate": reason or None, "seconds": seconds, "method": used}
+        about |= {"estimate": trained.estimate and trained.estimate.about(rows.classes), "pictures": [*map(str, drawn)]}
+        print_json({"model": str(path), **_about(rows), **about})
 
 
 def curve(
@@ -261,29 +297,6 @@ def _rows(table: "Table", target: str | None, also: Sequence["Table"], unlabeled
         return read_rows(table, target, also=also, unlabeled=unlabeled, **named)
 
 
-def _estimated(
-    rows: "Rows", make: Any, seed: int, seconds: float, asked: bool | None
-) -> tuple["Estimate | None", str | None]:
-    """Estimate the error; if that is not possible or takes too long, return the reason."""
-    from laddernet.classifier.curve import folds_possible
-    from laddernet.table.estimate import estimate
-
-    folds = folds_possible(rows.codes)
-    if asked is False:
-        return None, None
-    if not folds:
-        return None, f"No estimate: {_single(rows)}; it needs two or more of each class."
-    if asked is None and 2 * folds * seconds > _PATIENCE:
-        minutes = 2 * folds * seconds / 60
-        return None, f"No estimate: it would take about {minutes:.0f} minutes; --estimate makes it."
-    with _shown("Estimating the error") as told:
-        fits = iter(range(1, 2 * folds + 1))
-        found = estimate(
-            make, rows.X, rows.codes, seed=seed, on_fit=lambda: told(f"Estimating the error, {next(fits)}/{2 * folds}")
-        )
-    return found, None
-
-
 # --- Output -----------------------------------------------------------------------------------------------------
 
 
@@ -343,10 +356,6 @@ def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> No
 def _called(model: str) -> str:
     """Name a model: the Ladder Network itself is called vanilla only beside its variants."""
     return "Ladder Network" if model == "vanilla" else model
-
-
-def _article(model: str) -> str:
-    return "a Ladder Network" if model == "vanilla" else f"the model {model}"
 
 
 def _single(rows: "Rows") -> str:

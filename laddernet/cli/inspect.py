@@ -4,7 +4,7 @@ What they need is imported when a command runs, so that ``--help`` and shell com
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table as Lines
 from rich.text import Text
 
+from laddernet.cli.estimating import Calibration, Confusion, called, check_pictures, print_estimate, save_pictures
 from laddernet.cli.options import print_json, stoppable
 from laddernet.cli.table_options import Delimiter, Encoding, Json, ModelFile, ModelTarget, ModelUnlabeled
 from laddernet.text import show, visible
@@ -62,30 +63,29 @@ def compare(
             print(f"and {len(found.changes) - _SHOWN:,} more pairs of classes")
 
 
-def inspect(model: ModelFile, as_json: Json = False) -> None:
+def inspect(
+    model: ModelFile, confusion: Confusion = None, calibration: Calibration = None, as_json: Json = False
+) -> None:
     """Show a model's training data, what it does with each column, and its expected error."""
     from laddernet.files import sha256
     from laddernet.inference import modelfile
     from laddernet.table.describe import describe
     from laddernet.table.model import TableModel
 
+    check_pictures(confusion, calibration)
     with modelfile.understood(model):
-        about = describe(TableModel.load(model)) | {"sha256": sha256(model)}
+        held = TableModel.load(model)
+        about = describe(held) | {"sha256": sha256(model)}
+    drawn = [*save_pictures(held.estimate, list(held.classes), confusion, calibration)]
     if as_json:
-        print_json(about)
+        print_json(about | {"pictures": [*map(str, drawn)]})
         return
-    network = about["network"]
-    sizes = network["sizes"]
-    several = f"{network['networks']} of " if network["networks"] > 1 else ""
-    linear = f" and one of {sizes[0]}-{sizes[-1]}" if network["linear_share"] else ""
-    called = "Ladder Network (vanilla)" if network["model"] == "vanilla" else network["model"]
     facts = Lines(box=None, show_header=False)
     for name, value in (
-        ("model", f"{called}, saved by laddernet {about['version']}"),
-        ("network", f"{several}{'-'.join(map(str, sizes))}{linear}, {network['parameters']:,} parameters"),
-        ("training", ", ".join(f"{key} {value}" for key, value in network["settings"].items())),
+        ("model", f"{_called(about)}, saved by laddernet {about['version']}"),
+        *_network(about["network"]),
         ("rows", f"{about['rows']:,}, of which {sum(about['labels'].values()):,} labelled"),
-        ("estimate", " ".join(about["estimate"]["sentences"]) if about["estimate"] else "none was made"),
+        *([] if held.estimate else [("estimate", "none was made")]),
         ("sha256", about["sha256"]),
     ):
         facts.add_row(Text(name, "dim"), Text(visible(value)))
@@ -99,3 +99,31 @@ def inspect(model: ModelFile, as_json: Json = False) -> None:
         columns.add_row(Text(visible(name)), Text("not used", "dim"), Text(visible(reason), "dim"))
     for part in (facts, "", classes, "", columns):
         _out.print(part, highlight=False)
+    if held.estimate:
+        print()
+        print_estimate(held.estimate, list(held.classes))
+    for picture in drawn:
+        show(f"saved to {picture}")
+
+
+def _called(about: dict[str, Any]) -> str:
+    """Name the method of a model; the paper's Ladder Network is its model vanilla."""
+    from laddernet.classifier.members import LADDER
+
+    model = about["network"]["model"] if about["network"] else "vanilla"
+    if about["method"] == LADDER:
+        return "Ladder Network (vanilla)" if model == "vanilla" else model
+    return called(about["method"], model)
+
+
+def _network(network: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Describe the Ladder Network, if there is one."""
+    if network is None:
+        return []
+    sizes = network["sizes"]
+    several = f"{network['networks']} of " if network["networks"] > 1 else ""
+    linear = f" and one of {sizes[0]}-{sizes[-1]}" if network["linear_share"] else ""
+    return [
+        ("network", f"{several}{'-'.join(map(str, sizes))}{linear}, {network['parameters']:,} parameters"),
+        ("training", ", ".join(f"{key} {value}" for key, value in network["settings"].items())),
+    ]

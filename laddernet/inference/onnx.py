@@ -8,7 +8,9 @@ import numpy as np
 
 from laddernet.errors import packages
 from laddernet.files import write_atomic
-from laddernet.inference.network import FAR, Network
+from laddernet.inference.linear import Linear
+from laddernet.inference.network import FAR, Network, Scaling
+from laddernet.inference.trees import Trees
 
 ML = "ai.onnx.ml"  # the domain of some operators
 OPSET = 17
@@ -127,23 +129,73 @@ class Graph:
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
 
 
-def logits(graph: Graph, network: Network, x: str, precision: Any = np.float32) -> str:
-    """Add a network to a graph, in which ``x`` has the rows in this precision; return the name of its logits."""
-    scaling = network.scaling
+def scaled(graph: Graph, scaling: Scaling, x: str, precision: Any, *, factors: bool = True) -> str:
+    """Add a scaling to a graph, in which ``x`` has the rows in this precision; its factors may be elsewhere."""
     h = graph("Sub", x, scaling.shift.astype(precision))
     if precision != np.float32:
         h = graph.cast(h, np.float32)
-    if scaling.bound is not None:  # else W1 includes the factors
-        v = graph("Clip", graph("Mul", h, scaling.factor), -FAR, FAR)
+    if factors:
+        h = graph("Mul", h, scaling.factor)
+    if scaling.bound is not None:
+        v = graph("Clip", h, -FAR, FAR)
         root = graph(
             "Sqrt", graph("Add", graph("Mul", graph("Mul", v, v), np.float32(scaling.bound**-2)), np.float32(1))
         )
         h = graph("Div", v, root)
+    return h
+
+
+def logits(graph: Graph, network: Network, x: str, precision: Any = np.float32) -> str:
+    """Add a network to a graph, in which ``x`` has the rows in this precision; return the name of its logits."""
+    folded = network.scaling.bound is None  # then W1 includes the factors
+    h = scaled(graph, network.scaling, x, precision, factors=not folded)
     for l, (W, b) in enumerate(zip(network.weights, network.biases, strict=True), start=1):
         h = graph("Gemm", h, W, b)
         if l < len(network.weights):
             h = graph("Relu", h)
     return h
+
+
+def linear(graph: Graph, model: Linear, x: str) -> str:
+    """Add a linear model to a graph, in which ``x`` has the scaled rows; return the name of its probabilities."""
+    z = graph("Gemm", x, model.W.astype(np.float32), model.b.astype(np.float32))
+    return graph("Softmax", z, axis=1)
+
+
+def trees(graph: Graph, model: Trees, x: str) -> str:
+    """Add an ensemble of trees to a graph, in which ``x`` has the scaled rows; return the name of its probabilities."""
+    nodes = np.arange(len(model.feature))
+    tree = np.searchsorted(model.roots, nodes, side="right") - 1
+    place = nodes - model.roots[tree]  # within the tree
+    leaf = model.left < 0
+    boosted = model.baseline is not None
+    outputs = len(model.baseline) if model.baseline is not None else model.value.shape[1]
+    leaves = np.repeat(nodes[leaf], model.value.shape[1])
+    targets = tree[leaves] % outputs if boosted else np.tile(np.arange(outputs), leaf.sum())
+    raw = graph(
+        "TreeEnsembleRegressor",
+        x,
+        domain=ML,
+        n_targets=outputs,
+        aggregate_function="SUM" if boosted else "AVERAGE",
+        base_values=[0.0] * outputs if model.baseline is None else model.baseline.tolist(),
+        nodes_treeids=tree.tolist(),
+        nodes_nodeids=place.tolist(),
+        nodes_featureids=model.feature.tolist(),
+        nodes_values=model.threshold.tolist(),
+        nodes_modes=np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_truenodeids=np.where(leaf, 0, model.left - model.roots[tree]).tolist(),
+        nodes_falsenodeids=np.where(leaf, 0, model.right - model.roots[tree]).tolist(),
+        target_treeids=tree[leaves].tolist(),
+        target_nodeids=place[leaves].tolist(),
+        target_ids=targets.tolist(),
+        target_weights=model.value[leaf].astype(np.float32).ravel().tolist(),
+    )
+    if not boosted:
+        return raw
+    return graph(
+        "Softmax", graph("Concat", graph("Mul", raw, np.float32(0)), raw, axis=1) if outputs == 1 else raw, axis=1
+    )
 
 
 def write(path: Path, network: Network, classes: np.ndarray) -> None:

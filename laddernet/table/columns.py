@@ -78,6 +78,14 @@ def right_cells(column: Column) -> str:
     return f"dates written as {written_day(column.form)}"
 
 
+def not_understood(column: Column, cells: np.ndarray) -> str:
+    """Say why a column is refused of which no cell is of the kind that the model learned."""
+    filled = cells[cells != ""]
+    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
+    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
+    return f"Column {column.name!r}: {found}; give {right_cells(column)}, as when the model was fitted."
+
+
 def read_columns(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[str] | None = None) -> pd.DataFrame:
     """Convert a table's cells for the transformer; ``unread`` counts filled cells that are not of the column's kind."""
     values = {column.name: column.read(frame[column.name]) for column in columns}

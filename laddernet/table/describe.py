@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.members import members_of
 from laddernet.table.columns import Column
 from laddernet.table.model import TableModel
 from laddernet.table.table import listed
@@ -12,14 +14,7 @@ from laddernet.table.transformer import state
 def describe(model: TableModel) -> dict[str, Any]:
     """Describe a model in values for JSON."""
     arrays, learned = state(model.columns, model.transformer)
-    fitted, about = model.classifier.state()
     filled = zip(model.columns, arrays["medians"], arrays["missing"], strict=True)
-    parameters = {name: held.get("value") for name, held in about["parameters"].items()}
-    names = ("batch_size", "learning_rate", "random_state")
-    layers = sum(name.startswith("networks.0.encoder.") and name.endswith(".W") for name in fitted)
-    shapes = [fitted[f"networks.0.encoder.{l}.W"].shape for l in range(layers)]  # a file has its arrays in any order
-    deep = sum(f"networks.{number}.encoder.1.W" in fitted for number in range(about["networks"]))
-    steps = round(about["n_steps"] / about["networks"])  # of each network, as --max-steps counts them
     return {
         "version": model.version,
         "target": model.target,
@@ -31,20 +26,32 @@ def describe(model: TableModel) -> dict[str, Any]:
             for column, median, missing in filled
         ],
         "dropped": model.dropped,
-        "network": {
-            "model": str(model.classifier.model),
-            "networks": deep,
-            "linear_share": about["shares"][-1] if deep < about["networks"] else 0.0,
-            "sizes": [shapes[0][0], *(units for _, units in shapes)],
-            "parameters": sum(a.size for name, a in fitted.items() if ".encoder." in name or ".decoder." in name),
-            "settings": {
-                "steps": steps,
-                "noise": about["noise"],
-                "recon_weights": about["recon_weights"],
-            }
-            | {name: parameters[name] for name in names},
-        },
-        "estimate": model.estimate and model.estimate.about(),
+        "method": model.method,
+        "members": list(members_of(model.method)),
+        "network": _network(model.network),
+        "estimate": model.estimate and model.estimate.about(model.classes),
+    }
+
+
+def _network(ladder: LadderClassifier | None) -> dict[str, Any] | None:
+    """Describe the Ladder Network; None if the method has none."""
+    if ladder is None:
+        return None
+    fitted, about = ladder.state()
+    parameters = {name: held.get("value") for name, held in about["parameters"].items()}
+    names = ("batch_size", "learning_rate", "random_state")
+    layers = sum(name.startswith("networks.0.encoder.") and name.endswith(".W") for name in fitted)
+    shapes = [fitted[f"networks.0.encoder.{l}.W"].shape for l in range(layers)]  # a file has its arrays in any order
+    deep = sum(f"networks.{number}.encoder.1.W" in fitted for number in range(about["networks"]))
+    steps = round(about["n_steps"] / about["networks"])  # of each network, as --max-steps counts them
+    settings = {"steps": steps, "noise": about["noise"], "recon_weights": about["recon_weights"]}
+    return {
+        "model": str(ladder.model),
+        "networks": deep,
+        "linear_share": about["shares"][-1] if deep < about["networks"] else 0.0,
+        "sizes": [shapes[0][0], *(units for _, units in shapes)],
+        "parameters": sum(a.size for name, a in fitted.items() if ".encoder." in name or ".decoder." in name),
+        "settings": settings | {name: parameters[name] for name in names},
     }
 
 

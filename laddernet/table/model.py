@@ -13,12 +13,15 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 
 from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.few_labels import FewLabelClassifier
+from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
 from laddernet.table.cells import texts
-from laddernet.table.columns import ENOUGH, IDENTIFIER, Column, read_columns, right_cells
+from laddernet.table.columns import ENOUGH, IDENTIFIER, Column, not_understood, read_columns
 from laddernet.table.estimate import Estimate
 from laddernet.table.rows import Rows, read_rows
+from laddernet.table.stored import Classifier, check_types, restored_classifier
 from laddernet.table.table import Table, listed, unique_names
 from laddernet.table.transformer import restore, state, transformed
 
@@ -45,8 +48,8 @@ class TableModel:
         The number of columns of the array ``X``; 0 if the table had named columns.
     transformer : sklearn.compose.ColumnTransformer
         Makes the classifier's inputs of the columns.
-    classifier : LadderClassifier
-        The fitted classifier. Its classes are indices into ``classes``.
+    classifier : LadderClassifier or FewLabelClassifier
+        The fitted classifier: the Ladder Network alone, or another method. Its classes are indices into ``classes``.
     classes : tuple of str
         The classes: numbers by size, then words by the alphabet.
     labels : dict of str to int
@@ -76,7 +79,7 @@ class TableModel:
     dropped: dict[str, str]
     positional: int
     transformer: ColumnTransformer
-    classifier: LadderClassifier
+    classifier: Classifier
     classes: tuple[str, ...]
     labels: dict[str, int]
     rows: int
@@ -85,15 +88,17 @@ class TableModel:
     unlabeled: str | None = None
 
     @classmethod
-    def of(cls, rows: Rows, classifier: LadderClassifier) -> "TableModel":
+    def of(cls, rows: Rows, classifier: FewLabelClassifier) -> "TableModel":
         """Make the model of a classifier that was fitted to these rows."""
+        # By itself, the Ladder Network has more methods, such as export to ONNX.
+        alone = classifier.network if classifier.method_ == LADDER else None
         return cls(
             rows.target,
             rows.columns,
             rows.dropped,
             rows.positional,
             rows.transformer,
-            classifier,
+            alone or classifier,
             rows.classes,
             rows.labels,
             len(rows.codes),
@@ -110,6 +115,7 @@ class TableModel:
         drop: Sequence[str] = (),
         use: Sequence[str] = (),
         category: Sequence[str] = (),
+        method: str = BLEND,
         **settings: Any,
     ) -> "TableModel":
         """Train a model on a frame.
@@ -130,8 +136,10 @@ class TableModel:
             Columns to use even if they look like identifiers.
         category : list of str, optional
             Columns that hold categories even if they look like numbers.
+        method : str, optional
+            A method of :class:`FewLabelClassifier`. With "auto" all methods are cross-validated first.
         **settings
-            Parameters of :class:`LadderClassifier`.
+            Parameters of :class:`LadderClassifier`, the Ladder Network among the methods.
 
         Returns
         -------
@@ -146,7 +154,8 @@ class TableModel:
             If a setting is not a parameter of :class:`LadderClassifier`.
         """
         _require_frame(frame)
-        classifier = LadderClassifier(**settings)
+        ladder = LadderClassifier(**settings)
+        classifier = FewLabelClassifier(method, ladder=ladder, random_state=ladder.random_state)
         if target is None:
             raise InputError("target must be the name of the column of the classes, got None.")
         rows = read_rows(
@@ -191,7 +200,7 @@ class TableModel:
         values = read_columns(self.columns, frame, odd)
         for column in self.columns:
             if odd[column.name] >= ENOUGH and values[column.name].isna().all():
-                raise InputError(_not_understood(column, texts(frame[column.name])))
+                raise InputError(not_understood(column, texts(frame[column.name])))
         if unread is not None:
             unread.update(odd)
         return transformed(self.transformer, values)
@@ -235,6 +244,21 @@ class TableModel:
             As :meth:`features`.
         """
         return np.asarray(np.array(self.classes, object)[self.predict_proba(frame).argmax(axis=1)])
+
+    @property
+    def method(self) -> str:
+        """The method of :class:`FewLabelClassifier` that predicts."""
+        return self.classifier.method_ if isinstance(self.classifier, FewLabelClassifier) else LADDER
+
+    @property
+    def network(self) -> LadderClassifier | None:
+        """The Ladder Network, if the method has one."""
+        return self.classifier if isinstance(self.classifier, LadderClassifier) else self.classifier.network
+
+    def embed(self, x: np.ndarray) -> np.ndarray:
+        """Return where rows lie: in the ladder's last hidden layer, or in the scaled columns if there is no ladder."""
+        held = self.classifier
+        return np.asarray(held.transform(x) if isinstance(held, LadderClassifier) else held.embed(x))
 
     @property
     def identifiers(self) -> list[str]:
@@ -338,7 +362,7 @@ class TableModel:
         rare = about["learned"]["rare"]
         if type(rare) is not int or not 0 < rare <= _MOST_RARE:
             raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
-        _check_types(about)
+        check_types(about)
         columns = tuple(Column(**column) for column in about["columns"])
         fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         return cls(
@@ -347,11 +371,11 @@ class TableModel:
             dropped=about["dropped"],
             positional=about["positional"],
             transformer=restore(columns, arrays, about["learned"]),
-            classifier=LadderClassifier.from_state(fitted, about["classifier"]),
+            classifier=restored_classifier(fitted, about["classifier"]),
             classes=tuple(about["classes"]),
             labels=about["labels"],
             rows=about["rows"],
-            estimate=about["estimate"] and Estimate.of(about["estimate"], sum(about["labels"].values())),
+            estimate=about["estimate"] and Estimate.of(about["estimate"], about["labels"]),
             version=about["version"],
             unlabeled=about.get("unlabeled"),  # absent in older files
         )
@@ -368,32 +392,3 @@ def _names(option: str, names: object) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise InputError(f"{option} must be a list of columns' names, got {names!r}.")
     return [str(name) for name in names]
-
-
-def _check_types(about: modelfile.About) -> None:
-    """Refuse a file that holds another type where the commands take a text or a number."""
-    texts_in = {
-        "target": [about["target"]],
-        "version": [about["version"]],
-        "unlabeled": [about["unlabeled"]] if about.get("unlabeled") is not None else [],
-        "classes": [*about["classes"], *about["labels"]],
-        "dropped": [*about["dropped"], *about["dropped"].values()],
-        "columns": [column[field] for column in about["columns"] for field in ("name", "kind")],
-    }
-    numbers_in = {"rows": [about["rows"]], "positional": [about["positional"]], "labels": about["labels"].values()}
-    for values, kind in ((texts_in, str), (numbers_in, int)):
-        for name, held in values.items():
-            if wrong := [value for value in held if type(value) is not kind]:
-                raise TypeError(f"{name} holds {str(wrong[0])[:80]!r}, not {'a text' if kind is str else 'a number'}")
-    if list(about["labels"]) != about["classes"] or len(about["classes"]) != len(
-        about["classifier"]["classes"]["values"]
-    ):
-        raise ValueError("its classes are not those of its classifier")
-
-
-def _not_understood(column: Column, cells: np.ndarray) -> str:
-    """Say why a column is refused of which no cell is of the kind that the model learned."""
-    filled = cells[cells != ""]
-    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
-    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
-    return f"Column {column.name!r}: {found}; give {right_cells(column)}, as when the model was fitted."

@@ -1,11 +1,12 @@
 """Which unlabelled rows are most worth labelling next.
 
-The similarity of two rows is exp(−d² / 2h²), where d is their distance in the network's last hidden layer and h² the
-median of d² over pairs of rows. The coverage of a row is its similarity to the most similar row that has a label. Rows
-are chosen one after another, each time the row that raises the mean coverage of the unlabelled rows most: it is far
-from labelled rows and has many rows near it. The confidence of the network is not used. With few labels the network is
-confident of many wrong classes, and the rows it is uncertain of are outliers: labels chosen by uncertainty taught less
-than labels chosen at random (docs/how-to/label-in-rounds.md).
+The similarity of two rows is exp(−d² / 2h²), where d is their distance in the network's last hidden layer (in the
+scaled columns if the model has no Ladder Network) and h² the median of d² over pairs of rows. The coverage of a row is
+its similarity to the most similar row that has a label. Rows are chosen one after another, each time the row that
+raises the mean coverage of the unlabelled rows most: it is far from labelled rows and has many rows near it. The
+confidence of the network is not used. With few labels the network is confident of many wrong classes, and the rows it
+is uncertain of are outliers: labels chosen by uncertainty taught less than labels chosen at random (docs/how-to/label-
+in-rounds.md).
 
 Of a large table a random sample is ranked, always the same one.
 """
@@ -97,7 +98,7 @@ def _gather(
     for part in model.parts(table, [*keep, *([] if target is None else [target])]):
         x = model.features(part)
         keys = rng.random(len(part))
-        found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.classifier.transform(x), keys)
+        found = Sample(part[list(keep)], model.classifier.predict_proba(x), model.embed(x), keys)
         free = np.ones(len(part), bool) if target is None else labels_of(part[target], mark) == ""
         unlabelled = unlabelled.with_more(found[np.flatnonzero(free)], max(_SAMPLE, 10 * count))
         labelled = labelled.with_more(found[np.flatnonzero(~free)], _SAMPLE)

@@ -13,9 +13,12 @@ from clinic import NETWORK, OPTIONS, clinic, foreign
 from support import Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
-from laddernet.cli.fit import _article
+from laddernet.classifier.members import METHODS
+from laddernet.cli.estimating import called
 from laddernet.table.columns import IDENTIFIER
 from laddernet.table.model import TableModel
+
+LADDER = ("--method", "ladder", "--no-estimate")
 
 
 def test_fit_tells_the_labels_of_each_class_what_is_not_used_and_what_to_expect(fitted: tuple[Path, Finished]) -> None:
@@ -25,10 +28,23 @@ def test_fit_tells_the_labels_of_each_class_what_is_not_used_and_what_to_expect(
     assert lines[0] == "clinic.csv: 240 rows, 60 of them labelled; 4 columns are used"
     assert [line.split()[:2] for line in lines[1:3]] == [["ill", str(counts["ill"])], ["well", str(counts["well"])]]
     assert lines[3:5] == [f"Not used: 'patient' ({IDENTIFIER})", "Not used: 'hospital' (one value only)"]
-    assert lines[5].endswith("saved to clinic.safetensors")
+    assert re.match(r"Trained a blend of the Ladder Network, .* for \d+ s; saved to clinic\.safetensors$", lines[5])
     assert lines[6].startswith("Expected error on new rows: ")
     assert lines[7].startswith("With half of the labels it is ")
-    assert len(lines) == 8
+    assert lines[8].startswith("Its mean confidence was ")
+    known = TableModel.load(folder / "clinic.safetensors").estimate
+    assert known is not None
+    assert known.methods is not None
+    assert lines[9].split() == ["on", "the", "same", "folds", "wrong", "error", "90", "%", "interval"]
+    shown = {METHODS[name].removeprefix("the ").removeprefix("a "): wrong for name, wrong in known.methods.items()}
+    methods = [re.match(r" (.+?) +([\d.]+) +([\d.]+) % +[\d.]+–[\d.]+ %", line) for line in lines[10:17]]
+    assert {m[1]: float(m[2]) for m in methods if m} == shown
+    assert [float(m[2]) for m in methods if m] == sorted(shown.values())
+    assert lines[17] == known.advice
+    assert lines[18].split() == ["class", "held", "out", "wrong", "90", "%", "interval", "ill", "well"]
+    assert [line.split()[:2] for line in lines[19:]] == [["ill", str(counts["ill"])], ["well", str(counts["well"])]]
+    matrix = [[0.0 if cell == "·" else float(cell) for cell in line.split()[-2:]] for line in lines[19:]]
+    np.testing.assert_allclose(matrix, known.matrix(2))
     assert sorted(os.listdir(folder)) == ["clinic.csv", "clinic.safetensors"]
 
 
@@ -39,7 +55,7 @@ def test_more_rows_without_labels_and_npz_are_learned_from(tmp_path: Path) -> No
     x = rng.normal(size=(120, 11)) + 2 * y[:, None]
     np.savez(tmp_path / "few.npz", X=x[:60], y=np.where(np.arange(60) < 20, y[:60], -1))
     np.savez(tmp_path / "more.npz", X=x[60:])
-    done = laddernet("fit", "few.npz", "--also", "more.npz", *OPTIONS, "--no-estimate", cwd=tmp_path)
+    done = laddernet("fit", "few.npz", "--also", "more.npz", *OPTIONS, *LADDER, cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("few.npz: 120 rows, 20 of them labelled; 11 columns are used\n")
     codes = np.where(np.arange(120) < 20, y, -1)
@@ -57,13 +73,15 @@ def test_there_is_no_estimate_where_labels_or_time_do_not_allow_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = clinic()
-    few.loc[few.index[few["result"] == "ill"][1:], "result"] = None
+    for name in ("ill", "well"):
+        few.loc[few.index[few["result"] == name][1:], "result"] = None
     few.to_csv(tmp_path / "few.csv", index=False)
     clinic().to_csv(tmp_path / "clinic.csv", index=False)
-    done = laddernet("fit", "few.csv", "--target", "result", *OPTIONS, cwd=tmp_path)
-    end = "No estimate: 'ill' has one label; it needs two or more of each class."
+    done = laddernet("fit", "few.csv", "--target", "result", *OPTIONS, "--confusion", "c.svg", cwd=tmp_path)
+    end = "No estimate: no class has two labels; it needs two or more of a class."
     assert done.out.splitlines()[-1] == end
-    monkeypatch.setattr("laddernet.cli.fit._PATIENCE", 0)
+    assert done.err == "c.svg was not written: the model has no estimate; fit it with --estimate.\n"
+    monkeypatch.setattr("laddernet.cli.estimating._PATIENCE", 0)
     done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, cwd=tmp_path)
     assert done.out.splitlines()[-1].startswith("No estimate: it would take about 0 minutes;")
     assert TableModel.load(tmp_path / "clinic.safetensors").estimate is None
@@ -249,7 +267,8 @@ def test_fit_as_json_prints_one_object_with_what_it_says_otherwise(
     assert (done.code, done.err) == (0, "")
     assert (about["model"], about["rows"], sum(about["labels"].values())) == ("c.safetensors", 240, 60)
     assert about["dropped"] == {"patient": IDENTIFIER, "hospital": "one value only"}
-    assert about["estimate"]["sentences"] == fitted[1].out.splitlines()[-2:]
+    assert about["estimate"]["sentences"] == fitted[1].out.splitlines()[6:9]
+    assert about["method"] == about["estimate"]["method"]
     again = laddernet("fit", "c.csv", "--target", "result", *OPTIONS, "--json", "--no-estimate", cwd=tmp_path)
     assert json.loads(again.out)["estimate"] is None
 
@@ -268,6 +287,46 @@ def test_curve_as_json_prints_one_object(tmp_path: Path) -> None:
     assert shown == [round(point["error"]["mean"], 1) for point in about["points"]]
 
 
-def test_the_model_is_called_ladder_network_and_its_variants_by_their_ids(fitted: tuple[Path, Finished]) -> None:
-    assert re.search(r"^Trained a Ladder Network for \d+ s; saved to clinic\.safetensors$", fitted[1].out, re.MULTILINE)
-    assert _article("linear") == "the model linear"
+def test_the_model_is_called_ladder_network_and_its_variants_by_their_ids() -> None:
+    assert called("ladder", "vanilla") == "a Ladder Network"
+    assert called("ladder", "linear") == "the model linear"
+    assert called("blend", "vanilla").startswith("a blend of the Ladder Network, ")
+    assert called("forest", "linear") == "a random forest"
+
+
+@pytest.mark.parametrize("method", ["ladder", "forest", "boosting", "logistic"])
+def test_every_method_is_saved_shown_and_predicts(tmp_path: Path, method: str) -> None:
+    clinic().to_csv(tmp_path / "c.csv", index=False)
+    options = ("--target", "result", *OPTIONS, "--no-estimate", "--method", method)
+    done = laddernet("fit", "c.csv", *options, cwd=tmp_path)
+    assert f"Trained {called(method, 'vanilla')} for " in done.out
+    again = laddernet("fit", "c.csv", *options, "--out", "again.safetensors", cwd=tmp_path)
+    assert again.code == 0
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "c.safetensors").read_bytes()
+    assert json.loads(laddernet("inspect", "c.safetensors", "--json", cwd=tmp_path).out)["method"] == method
+    shown = laddernet("inspect", "c.safetensors", cwd=tmp_path)
+    assert (shown.code, shown.err) == (0, "")
+    done = laddernet("predict", "c.safetensors", "c.csv", cwd=tmp_path)
+    predicted = [line.split(",")[1] for line in done.out.splitlines()[1:]]
+    truth = clinic(labelled=240)["result"]
+    assert np.mean(np.array(predicted) == truth) > 0.85
+    done = laddernet("suggest", "c.safetensors", "c.csv", "--count", "3", cwd=tmp_path)
+    assert (done.code, len(done.out.splitlines())) == (0, 4)
+
+
+def test_an_unknown_method_is_refused_before_the_table_is_read(tmp_path: Path) -> None:
+    done = laddernet("fit", "absent.csv", "--target", "y", "--method", "svm", cwd=tmp_path)
+    sentence = "There is no method 'svm'; give one of auto, blend, ladder, logistic, self-training, forest, "
+    assert (done.code, done.err) == (2, f"laddernet: {sentence}extra-trees, boosting.\n")
+
+
+def test_pictures_of_the_estimate_are_written_and_drawn_again_by_inspect(
+    tmp_path: Path, fitted: tuple[Path, Finished]
+) -> None:
+    model = fitted[0] / "clinic.safetensors"
+    done = laddernet("inspect", model, "--confusion", "c.svg", "--calibration", "k.png", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-2:] == ["saved to c.svg", "saved to k.png"]
+    assert sorted(os.listdir(tmp_path)) == ["c.svg", "k.png"]
+    done = laddernet("inspect", model, "--confusion", "c.gif", cwd=tmp_path)
+    assert (done.code, done.err.count("\n")) == (2, 1)

@@ -20,10 +20,10 @@ def test_a_model_made_in_python_warns_of_what_fit_prints(monkeypatch: pytest.Mon
     monkeypatch.setattr(LadderClassifier, "fit", lambda self, *_: self)
     frame = clinic().assign(result=clinic()["result"].fillna("-1"))
     with pytest.warns(UserWarning, match="^result: -1 is taken for a class; if it marks rows without a label"):
-        assert TableModel.fit(frame, "result").labels.keys() == {"-1", "ill", "well"}
+        assert TableModel.fit(frame, "result", method="ladder").labels.keys() == {"-1", "ill", "well"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = TableModel.fit(frame, "result", unlabeled=-1)
+        model = TableModel.fit(frame, "result", method="ladder", unlabeled=-1)
     assert model.labels.keys() == {"ill", "well"}
     assert model.unlabeled == "-1"
 
@@ -101,7 +101,7 @@ def test_a_setting_that_the_classifier_does_not_have_is_refused() -> None:
 
 def test_columns_can_be_left_out_used_or_declared_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LadderClassifier, "fit", lambda self, *_: self)
-    model = TableModel.fit(clinic(), "result", drop=["age"], use=("patient",), category=["smoker"])
+    model = TableModel.fit(clinic(), "result", drop=["age"], use=("patient",), category=["smoker"], method="ladder")
     assert {column.name: column.kind for column in model.columns} == {
         "patient": "number",
         "ward": "category",
@@ -109,7 +109,7 @@ def test_columns_can_be_left_out_used_or_declared_in_python(monkeypatch: pytest.
         "admitted": "date",
     }
     assert model.identifiers == []
-    assert TableModel.fit(clinic(), "result").identifiers == ["patient"]
+    assert TableModel.fit(clinic(), "result", method="ladder").identifiers == ["patient"]
 
 
 def test_what_is_no_frame_cannot_be_predicted(fitted: tuple[Path, Finished]) -> None:

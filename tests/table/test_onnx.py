@@ -18,6 +18,9 @@ from hypothesis import strategies as st
 from support import Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.few_labels import FewLabelClassifier
+from laddernet.classifier.members import Members
+from laddernet.classifier.methods import fit_members
 from laddernet.errors import InputError
 from laddernet.inference.network import Network, Scaling
 from laddernet.inference.onnx import TEXT_OPSET, Graph
@@ -67,25 +70,37 @@ def any_table(path: Path, seed: int, draw: int = 0, rows: int = 150) -> None:
         "few": [chosen(["a", "b"]) for _ in range(rows)],
         "day": with_holes(days.strftime(day).tolist(), "soon"),
         "time": with_holes(moments.strftime(time).tolist(), "later"),
-        "label": [chosen(["x", "y", "z", ""]) for _ in range(rows)],
+        "label": [chosen(["z", "x", "y", ""][seed % 8 == 3 :]) for _ in range(rows)],
     }
     absent = np.random.default_rng(seed).choice(list(columns)[:-2], seed % 4, replace=False)
     names = [name for name in columns if name not in absent]
     pd.DataFrame(columns)[names].to_csv(path, index=False, sep=",;"[seed % 2])
 
 
-def untrained(path: Path, seed: int) -> TableModel:
-    """A model of the table in a file, with a network of random weights: how it was trained is no matter here."""
-    rows = read_rows(open_table(path), "label")
+def network(x: np.ndarray, classes: int, seed: int) -> LadderClassifier:
+    """A classifier of random weights: how it was trained is no matter here."""
     rng = np.random.default_rng(seed)
-    sizes = (rows.X.shape[1], 7, len(rows.classes))
+    sizes = (x.shape[1], 7, classes)
     weights = tuple(rng.normal(0, size[0] ** -0.5, size).astype(np.float32) for size in pairwise(sizes))
     biases = tuple(rng.normal(0, 1, size).astype(np.float32) for size in sizes[1:])
-    factor = (1 / np.maximum(rows.X.std(axis=0), 1e-6)).astype(np.float32)
+    factor = (1 / np.maximum(x.std(axis=0), 1e-6)).astype(np.float32)
     classifier = LadderClassifier()
-    classifier.n_features_in_ = sizes[0]
-    classifier.classes_ = np.arange(sizes[-1])
-    classifier.network_ = Network(Scaling(rows.X.mean(axis=0), factor, 3.0), weights, biases)
+    classifier.n_features_in_, classifier.classes_ = sizes[0], np.arange(classes)
+    classifier.network_ = Network(Scaling(x.mean(axis=0), factor, 3.0), weights, biases)
+    return classifier
+
+
+OTHERS = ((), ("self-training", "extra-trees"), ("logistic", "forest"), ("boosting",))
+
+
+def model_of(path: Path, seed: int) -> TableModel:
+    """A model of the table in a file: a network and the methods that the seed chooses."""
+    rows = read_rows(open_table(path), "label")
+    ladder = network(rows.X, len(rows.classes), seed)
+    classifier = FewLabelClassifier()
+    classifier.n_features_in_, classifier.classes_, classifier.method_ = ladder.n_features_in_, ladder.classes_, "blend"
+    classifier.members_ = fit_members(OTHERS[seed % 4], rows.X, rows.codes, ladder=None, seed=seed)
+    classifier.members_.models["ladder"] = ladder
     return TableModel.of(rows, classifier)
 
 
@@ -102,7 +117,7 @@ def answers(path: Path, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def test_a_runtime_predicts_from_the_cells_of_a_file_what_the_model_does(tmp_path: Path, seed: int) -> None:
     any_table(tmp_path / "t.csv", seed)
     any_table(tmp_path / "new.csv", seed, draw=1)
-    model = untrained(tmp_path / "t.csv", seed)
+    model = model_of(tmp_path / "t.csv", seed)
     model.to_onnx(tmp_path / "m.onnx")
     for file in ("t.csv", "new.csv"):
         table = open_table(tmp_path / file)
@@ -160,11 +175,9 @@ def test_columns_may_have_the_names_of_the_outputs(tmp_path: Path) -> None:
     )
     table = open_table(tmp_path / "t.csv")
     rows = read_rows(table, "kind")
-    classifier = LadderClassifier()
-    classifier.n_features_in_, classifier.classes_ = rows.X.shape[1], np.arange(2)
-    scaling = Scaling(np.zeros(rows.X.shape[1]), np.ones(rows.X.shape[1], np.float32))
-    W = rng.normal(size=(rows.X.shape[1], 2)).astype(np.float32)
-    classifier.network_ = Network(scaling, (W,), (np.zeros(2, np.float32),))
+    classifier = FewLabelClassifier()
+    classifier.method_, classifier.members_ = "ladder", Members(Scaling(np.zeros(3), np.ones(3), None), {})
+    classifier.members_.models["ladder"] = network(rows.X, 2, seed=0)
     model = TableModel.of(rows, classifier)
     model.to_onnx(tmp_path / "m.onnx")
     (frame,) = table.parts(table.columns)

@@ -1,0 +1,216 @@
+"""FewLabelClassifier: the Ladder Network, other methods for few labels, and the choice among them."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from laddernet import checks
+from laddernet.classifier.base import SemiSupervisedClassifier
+from laddernet.classifier.estimator import (
+    LadderClassifier,
+    arrays_below,
+    as_json,
+    restored_classes,
+    restored_parameters,
+    restored_scaling,
+)
+from laddernet.classifier.members import BLEND, FOLDS, LADDER, MEMBERS, METHODS, REPEATS, Members, members_of
+from laddernet.errors import InputError
+from laddernet.inference import modelfile
+from laddernet.inference.linear import Linear
+from laddernet.inference.trees import Trees
+
+AUTO = "auto"
+CHOICES = (AUTO, *METHODS)
+
+
+class FewLabelClassifier(SemiSupervisedClassifier):
+    """The best of several methods for rows of which few have a label.
+
+    The methods are ``"ladder"`` (`LadderClassifier`), ``"logistic"`` (logistic regression, C = 0.1),
+    ``"self-training"`` (self-training logistic regression), ``"forest"`` (a random forest), ``"extra-trees"``,
+    ``"boosting"`` (gradient boosting) and ``"blend"``: the mean of the probabilities of the ladder, self-training and
+    extra-trees.
+
+    Parameters
+    ----------
+    method : one of these, or "auto": the blend, unless repeated cross-validation over the labelled rows finds another
+        to be better by more than two standard errors of the difference. If no class has two labels, the blend.
+    ladder : a `LadderClassifier` with the parameters of the network; it is cloned. None: its defaults.
+    n_splits, n_repeats : folds and repeats of the cross-validation; fewer folds if there are fewer labels.
+    unlabeled : value in y of a row without a label, besides None, NaN and NA. None: only those.
+    random_state : fixes the folds, initial values, noise and order.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    method_ : the method that predicts.
+    errors_ : with "auto", the cross-validated error of each method in per cent; else empty.
+    advice_ : with "auto", a sentence that says which method to use, and why; else empty.
+    members_ : the fitted methods that predict: the mean of their probabilities decides.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, truth = load_iris(return_X_y=True)
+    >>> y = np.where(np.arange(150) % 10 == 0, truth, -1)
+    >>> classifier = FewLabelClassifier(method="self-training", random_state=0).fit(X, y)
+    >>> bool(classifier.score(X, truth) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        method: str = AUTO,
+        *,
+        ladder: LadderClassifier | None = None,
+        n_splits: int = FOLDS,
+        n_repeats: int = REPEATS,
+        unlabeled: Any = -1,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.ladder = ladder
+        self.n_splits = n_splits
+        self.n_repeats = n_repeats
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        # Prediction does without these, and without most of scikit-learn.
+        from laddernet.classifier.held_out import cross_validate, held_out_rows
+        from laddernet.classifier.methods import fit_members
+
+        method = checks.choice("method", self.method, CHOICES)
+        folds, repeats = checks.integer("n_splits", self.n_splits, least=2), checks.integer("n_repeats", self.n_repeats)
+        if self.ladder is not None and not isinstance(self.ladder, LadderClassifier):
+            raise InputError(f"ladder must be a LadderClassifier or None, got {checks.shown(self.ladder)}.")
+        x, codes = self._read(X, y)
+        random = check_random_state(self.random_state)
+        seed = self.random_state if isinstance(self.random_state, int) else int(random.randint(2**31))
+        how: dict[str, Any] = {"ladder": self.ladder, "seed": seed}
+        self.errors_, self.advice_ = {}, ""
+        if method == AUTO:
+            method = BLEND
+            if folds := min(folds, len(held_out_rows(codes))):
+                held = cross_validate(MEMBERS, x, codes, folds=folds, repeats=repeats, **how)
+                method = held.choice()
+                self.errors_ = {name: 100 * wrong / len(held.codes) for name, wrong in held.errors().items()}
+                self.advice_ = held.advice(method)
+        self.method_ = method
+        self.members_ = fit_members(members_of(method), x, codes, **how)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the classes, in the order of ``classes_``: an array of shape (rows, classes)."""
+        check_is_fitted(self)
+        found = self.members_.probabilities(self._checked(X, reset=False))
+        return np.asarray(np.mean(list(found.values()), axis=0))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row of X, as an array of shape (rows,)."""
+        best = self.predict_proba(X).argmax(axis=1)
+        classes: np.ndarray = self.classes_[best]
+        return classes
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Return where rows lie: in the ladder's last hidden layer, or in the scaled columns if there is no ladder."""
+        check_is_fitted(self)
+        x = self._checked(X, reset=False)
+        ladder = self.network
+        return self.members_.scaled(x) if ladder is None else ladder.transform(x)
+
+    @property
+    def network(self) -> LadderClassifier | None:
+        """The fitted Ladder Network, if it is one of the members."""
+        found = self.members_.models.get(LADDER)
+        return found if isinstance(found, LadderClassifier) else None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted classifier to one safetensors file.
+
+        Parameters
+        ----------
+        path : the file, which is written completely or not at all.
+        """
+        modelfile.write(path, "few-labels", *self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the classifier in a file of `save`; no code from the file is run.
+
+        Parameters
+        ----------
+        path : the file.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged, of another kind, or of a newer version.
+        """
+        with modelfile.understood(path):
+            return cls.from_state(*modelfile.read(path, "few-labels"))
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the fitted state: arrays, and a description that JSON can hold."""
+        check_is_fitted(self)
+        scaling = self.members_.scaling
+        arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
+        about: dict[str, Any] = {
+            "method": self.method_,
+            "parameters": {name: as_json(value) for name, value in self.get_params(deep=False).items()},
+            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "n_features_in": int(self.n_features_in_),
+            "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "bound": scaling.bound,
+            "errors": self.errors_,
+            "advice": self.advice_,
+            "ladder": None,
+        }
+        for name, model in self.members_.models.items():
+            held = model.arrays() if isinstance(model, Linear | Trees) else {}
+            if isinstance(model, LadderClassifier):
+                held, about["ladder"] = model.state()
+            arrays |= {f"members.{name}.{part}": array for part, array in held.items()}
+        return arrays, about
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
+        """Make a classifier from its :meth:`state`."""
+        method = checks.choice("method", about["method"], tuple(METHODS))
+        made = cls(
+            **restored_parameters(about["parameters"], [name for name in cls._get_param_names() if name != "ladder"])
+        )
+        scaling = restored_scaling(arrays, about)
+        made.classes_, made.n_features_in_ = restored_classes(about["classes"]), about["n_features_in"]
+        if about["feature_names_in"] is not None:
+            made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
+        made.method_, made.errors_, made.advice_ = method, dict(about["errors"]), str(about["advice"])
+        made.members_ = Members(scaling, {})
+        for name in members_of(method):
+            held = arrays_below(arrays, f"members.{name}.")
+            if name == LADDER:
+                ladder = LadderClassifier.from_state(held, about["ladder"])
+                if ladder.classes_.tolist() != list(range(len(made.classes_))):
+                    raise ValueError("the classes of its Ladder Network are not its own")
+                if ladder.n_features_in_ != made.n_features_in_:
+                    raise ValueError("the columns of its Ladder Network are not its own")
+                made.members_.models[name] = ladder
+            else:
+                kind = Linear if "W" in held else Trees
+                made.members_.models[name] = kind.restored(held, made.n_features_in_, len(made.classes_))
+        return made
