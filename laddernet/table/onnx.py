@@ -19,7 +19,7 @@ from laddernet.errors import InputError
 from laddernet.inference.onnx import ML, TEXT_OPSET, Graph, Port, add_label
 from laddernet.table.cells import COMMA, GROUPS, ISO, MISSING
 from laddernet.table.columns import DAY, ENOUGH, Column, right_cells
-from laddernet.table.spellings import NUMBERS, TINY, WHITE, grammar_of, having, parts, strict, truths
+from laddernet.table.spellings import NUMBERS, QUANTITIES, TINY, WHITE, bits, strict, truths
 from laddernet.table.transformer import state
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def read(graph: Graph, column: Column, *, typed: bool = False) -> str:
         value = _not_too_large(graph, column, _number(graph, column, text))
     elif column.kind == "boolean":
         known = truths()
-        keys = {"keys_strings": list(known), "values_floats": list(known.values()), "default_float": math.nan}
-        value = graph.cast(graph("LabelEncoder", text, domain=ML, **keys), np.float64)
+        words, values = list(known), list(known.values())
+        found = graph("LabelEncoder", text, domain=ML, keys_strings=words, values_floats=values, default_float=math.nan)
+        value = graph.cast(found, np.float64)
     else:
         value = _moment(graph, column, text)
     unread = graph("IsNaN", value)
@@ -82,8 +83,9 @@ def one_hot(graph: Graph, column: Column, kept: Sequence[str], pooled: bool) -> 
     places = {category: place for place, category in enumerate(kept)}
     if "" in places:
         places |= dict.fromkeys(MISSING, places[""])
-    keys = {"keys_strings": list(places), "values_int64s": list(places.values())}
-    place = graph("LabelEncoder", text, domain=ML, default_int64=len(kept) if pooled else -1, **keys)
+    other = len(kept) if pooled else -1
+    words, values = list(places), list(places.values())
+    place = graph("LabelEncoder", text, domain=ML, keys_strings=words, values_int64s=values, default_int64=other)
     place = _without_white(graph, column, place, text)
     return graph.cast(graph("Equal", place, np.arange(len(kept) + pooled)[None]), np.float64)
 
@@ -123,19 +125,13 @@ def _moment(graph: Graph, column: Column, text: str) -> str:
 
     Each bit of each part of a date is an expression that the text matches or not, so that no text need be cut.
     """
-    grammar = grammar_of(column.form)
-    quantities = ("year", "month", "day", "seconds", "offset", "west")
-    found: dict[tuple[int, float], list[str]] = {}  # expressions by quantity and value of the bit
-    for part in parts(grammar):
-        for bit in range(max(part.written).bit_length()):
-            if pattern := having(grammar, part, lambda value, bit=bit: bool(value >> bit & 1)):
-                found.setdefault((quantities.index(part.quantity), part.weight * 2**bit), []).append(pattern)
-    bits = [graph("RegexFullMatch", text, pattern=f"(?s:{'|'.join(patterns)})") for patterns in found.values()]
-    weights = np.zeros((len(bits), len(quantities)))
-    for row, (quantity, weight) in enumerate(found):
-        weights[row, quantity] = weight
-    sums = graph("MatMul", graph.cast(graph("Concat", *bits, axis=1), np.float64), weights)
-    year, month, day, seconds, offset, west = (graph("Gather", sums, np.array([place]), axis=1) for place in range(6))
+    found = bits(column.form)
+    matched = [graph("RegexFullMatch", text, pattern=pattern) for pattern in found.values()]
+    weights = np.zeros((len(matched), len(QUANTITIES)))
+    for row, (quantity, value) in enumerate(found):
+        weights[row, QUANTITIES.index(quantity)] = value
+    sums = graph("MatMul", graph.cast(graph("Concat", *matched, axis=1), np.float64), weights)
+    year, month, day, seconds, offset, west = (graph("Gather", sums, np.array([place]), axis=1) for place in range(len(QUANTITIES)))
     first = _day_number(graph, graph.cast(year, np.int64), graph.cast(month, np.int64))
     days = graph("Add", first, graph.cast(day, np.int64))
     is_date = graph("RegexFullMatch", text, pattern=strict(column.form))

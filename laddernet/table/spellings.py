@@ -7,7 +7,7 @@ whose day is odd: that is how a graph that cannot cut texts reads the day.
 
 import calendar
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -44,11 +44,15 @@ def _cases(letter: str) -> str:
 # --- Dates ------------------------------------------------------------------------------------------------------------
 
 
+# Months and days count from 0; offset has the seconds of the time zone, and west is 1 if it is behind UTC.
+QUANTITIES = ("year", "month", "day", "seconds", "offset", "west")
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a date, such as the hour: its quantity, the weight of its values in that, and how each is written."""
 
-    quantity: str  # year, month (from 0), day (from 0), seconds, offset (seconds of the time zone) or west (0 or 1)
+    quantity: str
     weight: float
     written: Mapping[int, str]
     roughly: str  # a short expression of all values
@@ -73,23 +77,23 @@ def expression(grammar: Grammar, *, roughly: bool = False) -> str:
     return "".join(inner) if isinstance(grammar, tuple) else _any(inner)
 
 
-def having(grammar: Grammar, part: Part, wanted: Callable[[int], bool]) -> str | None:
-    """Write an expression that a text of the grammar matches if it has the part, with a wanted value; None if none has.
+def having(grammar: Grammar, part: Part, bit: int) -> str | None:
+    """Write an expression that a text of the grammar matches if it has the part and the bit of its value is set.
 
-    It is short rather than strict: texts that are not of the grammar may match too.
+    It is None if no value has the bit. It is short rather than strict: texts that are not of the grammar may match too.
 
     >>> day = Part("day", 1, {0: "x", 1: "y"}, ".", rest=".*")
-    >>> having(("a", ["", day], "b"), day, lambda value: value == 1)
+    >>> having(("a", ["", day], "b"), day, bit=0)
     'ay.*'
     """
     if grammar is part:
-        values = [text for value, text in part.written.items() if wanted(value)]
+        values = [text for value, text in part.written.items() if value >> bit & 1]
         return _any(values) + part.rest if values else None
     if isinstance(grammar, str | Part):
         return None
     found: list[str] = []
     for place, inner in enumerate(grammar):
-        chosen = having(inner, part, wanted)
+        chosen = having(inner, part, bit)
         before = expression(grammar[:place], roughly=True) if isinstance(grammar, tuple) else ""
         found += [] if chosen is None else [before + chosen]
     return _any(found) or None
@@ -138,6 +142,21 @@ def strict(form: str) -> str:
 def grammar_of(form: str) -> Grammar:
     """Return the grammar of dates in a form, to read their parts by."""
     return _iso((r"[-./\\ ]",)) if form == ISO else tuple(map(_directive, re.findall(r"%.|\s+|[^%\s]+", form)))
+
+
+def bits(form: str) -> dict[tuple[str, float], str]:
+    """List expressions that show the quantities of a date: one is the sum of the numbers whose expression matches.
+
+    >>> [number for number, pattern in bits("%d.%m.%Y").items() if re.fullmatch(pattern, "05.03.2024")]
+    [('day', 4), ('month', 2), ('year', 2000.0), ('year', 20.0), ('year', 4.0)]
+    """
+    grammar = grammar_of(form)
+    found: dict[tuple[str, float], list[str]] = {}
+    for part in parts(grammar):
+        for bit in range(max(part.written).bit_length()):
+            if pattern := having(grammar, part, bit):
+                found.setdefault((part.quantity, part.weight * 2**bit), []).append(pattern)
+    return {number: f"(?s:{'|'.join(patterns)})" for number, patterns in found.items()}
 
 
 def _directive(token: str) -> Grammar:

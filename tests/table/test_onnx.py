@@ -1,7 +1,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +20,6 @@ from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.few_labels import FewLabelClassifier
 from laddernet.classifier.members import Members
 from laddernet.classifier.methods import fit_members
-from laddernet.errors import InputError
 from laddernet.inference.network import Network, Scaling
 from laddernet.inference.onnx import TEXT_OPSET, Graph
 from laddernet.table.columns import Column
@@ -184,13 +182,6 @@ def test_columns_may_have_the_names_of_the_outputs(tmp_path: Path) -> None:
     label, probabilities = answers(tmp_path / "m.onnx", frame)
     assert label.tolist() == model.predict(frame).tolist()
     np.testing.assert_allclose(probabilities, model.predict_proba(frame), rtol=0, atol=1e-5)
-
-
-def test_a_classifier_of_another_kind_is_refused_in_one_sentence(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
-    model = replace(TableModel.load(fitted[0] / "clinic.safetensors"), classifier=object())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^A object cannot be exported to ONNX; .*\.$"):
-        model.to_onnx(tmp_path / "m.onnx")
-    assert not (tmp_path / "m.onnx").exists()
 
 
 # --- Cells ------------------------------------------------------------------------------------------------------------

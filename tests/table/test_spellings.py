@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laddernet.table import cells, columns
-from laddernet.table.spellings import NUMBERS, TINY, WHITE, grammar_of, having, parts, strict, truths
+from laddernet.table.spellings import NUMBERS, QUANTITIES, TINY, WHITE, bits, strict, truths
 
 # Characters of dates and numbers, and some that are not.
 _ALPHABET = "0123456789.,:-+/ \\TZeEinfaJMyYpPs_'\t\xa0٣ä"
@@ -118,24 +118,17 @@ def written(form: str) -> st.SearchStrategy[str]:
 
 
 @cache
-def expressions(form: str) -> list[tuple[str, float, re.Pattern[str]]]:
-    """The expressions that show a bit of a part, each with the quantity and the value of the bit."""
-    grammar = grammar_of(form)
-    return [
-        (part.quantity, part.weight * 2**bit, re.compile(f"(?s:{pattern})"))
-        for part in parts(grammar)
-        for bit in range(max(part.written).bit_length())
-        if (pattern := having(grammar, part, lambda value, bit=bit: bool(value >> bit & 1)))  # type: ignore[misc]
-    ]
+def expressions(form: str) -> dict[tuple[str, float], re.Pattern[str]]:
+    return {number: re.compile(pattern) for number, pattern in bits(form).items()}
 
 
 def moment_by_parts(form: str, text: str) -> float:
     """Read a date by the expressions, with the calendar of Python."""
     if not re.fullmatch(strict(form), text):
         return math.nan
-    found = dict.fromkeys(("year", "month", "day", "seconds", "offset", "west"), 0.0)
-    for quantity, value in {(quantity, value) for quantity, value, part in expressions(form) if part.fullmatch(text)}:
-        found[quantity] += value
+    found = dict.fromkeys(QUANTITIES, 0.0)
+    for (quantity, value), pattern in expressions(form).items():
+        found[quantity] += value if pattern.fullmatch(text) else 0
     year = int(found["year"])
     if not year and form != cells.ISO:
         return math.nan
