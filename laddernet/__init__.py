@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from laddernet.errors import packages as _packages
+
 if TYPE_CHECKING:
     from laddernet.classifier.curve import label_curve as label_curve
     from laddernet.classifier.curve import plot_label_curve as plot_label_curve
@@ -56,7 +58,8 @@ __all__ = sorted(_MODULE_OF)
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    with _packages(f"{__name__}.{name}"):
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     return value
 
 

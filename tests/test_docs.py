@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pandas as pd
 import pytest
 import typer
 from sklearn.datasets import load_digits, load_iris
@@ -168,6 +169,7 @@ def test_the_examples_of_deployment_predict_from_the_files_they_wrote(elsewhere:
     assert set(names["predictions"]) == {"a", "b"}
     assert names["probabilities"].shape == (5, 10)
     assert (elsewhere / "digits.onnx").exists()
+    assert names["label"].tolist() == names["model"].predict(pd.DataFrame(names["cells"])).tolist()
 
 
 def test_the_example_of_imbalanced_classes_finds_the_rare_class() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from laddernet.errors import _EXTRAS
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -38,6 +40,21 @@ def test_the_newest_version_of_the_changelog_is_this_one() -> None:
     unreleased, newest, *_ = found_in("CHANGELOG.md", r"^## \[(.+?)\]")
     assert unreleased == "Unreleased"
     assert newest == project()["version"]
+
+
+def test_the_message_about_a_missing_package_names_the_extra_that_has_it() -> None:
+    dependencies = project()["dependencies"]
+    extras = project()["optional-dependencies"]
+    for package, extra in _EXTRAS.items():
+        distribution = package.replace("_", "-")
+        assert not any(re.match(rf"{distribution}\b", name) for name in dependencies), package
+        assert package == "jaxlib" or any(re.match(rf"{distribution}\b", name) for name in extras[extra]), package
+    listed = {
+        re.match(r"[\w-]+", name)[0].replace("-", "_")  # type: ignore[index]
+        for extra in set(_EXTRAS.values())
+        for name in extras[extra]
+    }
+    assert listed - {"laddernet"} == _EXTRAS.keys() - {"jaxlib"}
 
 
 # --- The wheel --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 
 from laddernet.classifier.labels import UNLABELLED, encode_labels
 from laddernet.classifier.scaling import find_scaling
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.files import write_atomic
 from laddernet.inference.network import Rows, dense
 from laddernet.text import visible
@@ -362,8 +362,5 @@ def check_picture(path: str | Path) -> None:
 
 
 def check_matplotlib() -> None:
-    try:
+    with packages("A picture"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        advice = "install it with pip install 'laddernet[plot]'"
-        raise InputError(f"matplotlib is not installed ({error}); {advice}.") from error

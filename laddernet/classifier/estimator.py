@@ -22,7 +22,7 @@ from laddernet.classifier.stored import (
     restored_parameters,
     restored_scaling,
 )
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.inference.network import folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         self.precision = precision
 
     def _fit(self, X: Any, y: Any) -> Self:
-        # These import JAX, which prediction does not need.
-        from laddernet.classifier.fit import Earlier, learn
-        from laddernet.classifier.parameters import Parameters
+        with packages("Training"):  # JAX, which prediction does not need
+            from laddernet.classifier.fit import Earlier, learn
+            from laddernet.classifier.parameters import Parameters
 
         earlier = None
         if flag("warm_start", self.warm_start) and hasattr(self, "network_"):

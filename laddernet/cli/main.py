@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from laddernet.errors import DivergedError, InputError
+from laddernet.errors import DivergedError, InputError, packages
 from laddernet.files import refusal
 from laddernet.text import say, visible
 
@@ -24,6 +24,7 @@ _COMMANDS = {
     "laddernet.cli.predict": ["predict", "suggest"],
     "laddernet.cli.label": ["label"],
     "laddernet.cli.inspect": ["inspect", "compare"],
+    "laddernet.cli.export": ["export"],
     "laddernet.cli.catalogue": ["models", "data"],
     "laddernet.cli.train": ["train"],
     "laddernet.cli.sample": ["sample"],
@@ -104,7 +105,8 @@ def main() -> None:
 def _explained() -> Iterator[None]:
     """Turn an error of the system or of the command line into one sentence."""
     try:
-        yield
+        with packages("This command"):
+            yield
     except OSError as error:
         if error.filename == _STDOUT:
             raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from laddernet.cli.options import whole_number, whole_numbers
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.text import say
 
 if TYPE_CHECKING:
@@ -68,6 +68,12 @@ Address = Annotated[
 CpusPerRun = Annotated[int | None, typer.Option(help="With ray: cores per run. [default: 1]")]
 GpusPerRun = Annotated[float | None, typer.Option(help="With ray: GPUs per run, as in 0.25. [default: 0]")]
 StorageName = Annotated[str | None, typer.Option("--storage", help=_STORAGE)]
+
+
+def require_study() -> None:
+    """Refuse at once to study or to search where the packages for it are missing."""
+    with packages("This command"):
+        import sqlalchemy  # noqa: F401
 
 
 def label_count(text: str) -> int | Literal["all"]:

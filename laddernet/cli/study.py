@@ -74,6 +74,7 @@ def study(
     terminal. `laddernet study export DIR FILE` writes all finished runs to one text file, and `laddernet study import
     FILE DIR` adds them to another study, which then goes on from there.
     """
+    runs.require_study()
     command = ["laddernet", *sys.argv[1:]]
     if what in ("export", "import"):
         if paths is None or len(paths) != 2 or out_folder is not None:
@@ -203,6 +204,7 @@ def report(
     html: Annotated[bool, typer.Option("--html", help="Also write the page report.html.")] = False,
 ) -> None:
     """Print a study's table beside the paper's; write it as Markdown, CSV and LaTeX, and as a page."""
+    runs.require_study()
     from laddernet.report.study import write_report
 
     with closing(_open(folder, store_name)) as store:

@@ -73,6 +73,7 @@ def tune(
 
     The same command again goes on where it stopped. `laddernet tune report --out DIR` shows the results.
     """
+    runs.require_study()
     from laddernet import checks
     from laddernet.data import is_file
     from laddernet.network.models import MODELS, find

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from laddernet.errors import AbsentError, InputError
+from laddernet.errors import AbsentError, InputError, packages
 from laddernet.files import writing
 from laddernet.study.addresses import shown, shown_all
 
@@ -118,11 +118,8 @@ def _url(text: str) -> sa.URL:
 
 def _open_server(url: sa.URL) -> sa.Engine:
     url = url.set(drivername="postgresql+psycopg", query={"connect_timeout": "10", **url.query})
-    try:
+    with packages("A store in PostgreSQL"):
         return _create_engine(url, pool_pre_ping=True)
-    except ImportError as error:
-        advice = "install it with pip install 'laddernet[postgres]'"
-        raise InputError(f"A store in PostgreSQL needs a driver that is missing ({error}); {advice}.") from error
 
 
 def _open_file(path: Path, create: bool) -> sa.Engine:

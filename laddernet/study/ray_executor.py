@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.files import writing
 from laddernet.study.addresses import shown
 from laddernet.study.executors import Event, Task
@@ -39,8 +39,9 @@ class RayExecutor:
         storage: str | None = None,
         dry_run: bool = False,
     ) -> None:
-        if find_spec("ray") is None:
-            raise InputError("Ray is not installed; install it with pip install 'laddernet[ray]'.")
+        with packages("--executor ray"):
+            if find_spec("ray") is None:  # only the bridge's process imports it
+                raise ModuleNotFoundError("No module named 'ray'", name="ray")
         if cpus < 1:
             raise InputError(f"--cpus-per-run must be 1 or more, got {cpus}.")
         if not 0 <= gpus < math.inf or (gpus > 1 and gpus % 1):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.files import write_atomic
 from laddernet.study.addresses import shown, shown_all
 
@@ -31,13 +31,9 @@ class Storage:
     """
 
     def __init__(self, where: str | os.PathLike[str]) -> None:
-        try:
+        with packages("Storage"):
             from fsspec.core import url_to_fs
             from fsspec.implementations.local import LocalFileSystem
-        except ImportError as error:
-            raise InputError(
-                f"Storage needs fsspec ({error}); install it with pip install 'laddernet[ray]'."
-            ) from error
         self.name = shown(str(where))
         try:
             self._files, root = url_to_fs(str(where))

@@ -19,6 +19,8 @@ ISO = "ISO8601"
 
 GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 
+# pandas would also read the word now, digits of other scripts, and -1 as a year.
+_LIKE_A_DATE = re.compile(r"(?!(?:now|today)$)[0-9A-Za-z][\t-\r -~]*")
 _BITS = {"1": 1.0, "0": 0.0}
 _LONG = re.compile(r"[+-]?[1-9]\d{15,29}", re.ASCII)  # a float may not hold all its digits
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -184,7 +186,7 @@ def truths(cells: pd.Series) -> np.ndarray:
 def moments(cells: pd.Series, form: str) -> np.ndarray:
     """Convert cells to seconds since 1970, in UTC unless a cell has a time zone; NaN where one is missing or no date.
 
-    >>> (moments(pd.Series(["02.01.1970", "", "x"]), "%d.%m.%Y") / 86400).tolist()
+    >>> (moments(pd.Series(["02.01.1970", "", "now"]), "%d.%m.%Y") / 86400).tolist()
     [1.0, nan, nan]
     """
     if cells.dtype.kind == "M":
@@ -195,7 +197,7 @@ def moments(cells: pd.Series, form: str) -> np.ndarray:
 
 def moments_of(found: Sequence[str], form: str) -> np.ndarray:
     """Convert texts to seconds as `moments` does."""
-    return _seconds(pd.Series(found, dtype=object), form)
+    return _seconds(pd.Series([text if _LIKE_A_DATE.fullmatch(text) else "" for text in found], dtype=object), form)
 
 
 def _seconds(cells: pd.Series, form: str) -> np.ndarray:

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable
 
-import numpy as np
 import pandas as pd
 
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.table.cells import written_day
-from laddernet.table.columns import Column
 
 
 def require_frame(frame: object) -> None:
@@ -43,17 +40,3 @@ def check_types(about: modelfile.About) -> None:
         about["classifier"]["classes"]["values"]
     ):
         raise ValueError("its classes are not those of its classifier")
-
-
-def not_understood(column: Column, cells: np.ndarray) -> str:
-    """Say why a column is refused of which no cell is of the kind that the model learned."""
-    filled = cells[cells != ""]
-    if column.kind == "boolean":
-        right = "yes or no"
-    elif column.kind == "number":
-        right = f"numbers written as {column.form}"
-    else:
-        right = f"dates written as {written_day(column.form)}"
-    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
-    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
-    return f"Column {column.name!r}: {found}; give {right}, as when the model was fitted."

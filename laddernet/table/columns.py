@@ -31,6 +31,7 @@ from laddernet.table.cells import (
     numbers_of,
     texts,
     truths,
+    written_day,
 )
 from laddernet.table.plain import PlainNumbers, plain_numbers
 from laddernet.table.table import listed
@@ -46,6 +47,8 @@ _DATES = (ISO, *(day + time for time in _TIMES for day in _DAYS))
 _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
+
+ENOUGH = 10  # cells, none of which is of the column's kind, that are refused
 
 IDENTIFIER = "every value is different, as in an identifier"
 
@@ -70,6 +73,23 @@ class Column:
         if self.kind == "category":
             return texts(cells)
         return moments(cells, self.form)
+
+
+def right_cells(column: Column) -> str:
+    """Say which cells are of the column's kind."""
+    if column.kind == "boolean":
+        return "yes or no"
+    if column.kind == "number":
+        return f"numbers written as {column.form}"
+    return f"dates written as {written_day(column.form)}"
+
+
+def not_understood(column: Column, cells: np.ndarray) -> str:
+    """Say why a column is refused of which no cell is of the kind that the model learned."""
+    filled = cells[cells != ""]
+    some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
+    found = f"not one of its {len(filled):,} filled cells is understood ({some})"
+    return f"Column {column.name!r}: {found}; give {right_cells(column)}, as when the model was fitted."
 
 
 def read_columns(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[str] | None = None) -> pd.DataFrame:

@@ -18,8 +18,8 @@ from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
 from laddernet.table.cells import texts
-from laddernet.table.checks import check_types, column_names, not_understood, require_frame
-from laddernet.table.columns import IDENTIFIER, Column, read_columns
+from laddernet.table.checks import check_types, column_names, require_frame
+from laddernet.table.columns import ENOUGH, IDENTIFIER, Column, not_understood, read_columns
 from laddernet.table.estimate import Estimate
 from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
@@ -31,7 +31,6 @@ from laddernet.table.transformer import restore, state, transformed
 _KIND = "table"
 _PREFIX = "classifier/"
 _MOST_RARE = 10  # the most rows that a rare category may have
-_ENOUGH = 10  # cells, none of which is of the column's kind, that are refused
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class TableModel:
         odd: Counter[str] = Counter()
         values = read_columns(self.columns, frame, odd)
         for column in self.columns:
-            if odd[column.name] >= _ENOUGH and values[column.name].isna().all():
+            if odd[column.name] >= ENOUGH and values[column.name].isna().all():
                 raise InputError(not_understood(column, texts(frame[column.name])))
         if unread is not None:
             unread.update(odd)
@@ -352,6 +351,25 @@ class TableModel:
                 "classifier": about,
             },
         )
+
+    def to_onnx(self, path: str | Path, *, numbers: bool = False) -> None:
+        """Write an ONNX model that takes the cells of a table: an input for each column. The package onnx is required.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            The file. An existing file is replaced when the new one is complete.
+        numbers : bool, optional
+            Take columns of numbers as float64, NaN where missing, instead of text.
+
+        Raises
+        ------
+        InputError
+            If the package onnx is missing, or the file cannot be written.
+        """
+        from laddernet.table.onnx import write
+
+        write(Path(path), self, numbers=numbers)
 
     @classmethod
     def load(cls, path: str | Path) -> "TableModel":

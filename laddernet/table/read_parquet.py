@@ -7,21 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from laddernet.errors import InputError
+from laddernet.errors import InputError, packages
 from laddernet.table.table import Table, require_few, rows_of_a_part, unique_names
 from laddernet.text import one_line
 
 
 def open_parquet(path: Path) -> Table:
     """Open a Parquet file."""
-    try:
+    with packages(f"{path}, a Parquet file,", ", or save the table as CSV"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        advice = "pip install 'laddernet[parquet]', or save the table as CSV"
-        raise InputError(
-            f"{path} is a Parquet file, and pyarrow, which reads it, is not installed; {advice}."
-        ) from None
 
     @contextmanager
     def opened() -> Iterator[Any]:

@@ -158,5 +158,5 @@ def test_bad_input_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], s
 
 def test_without_ray_one_hears_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("laddernet.study.ray_executor.find_spec", lambda name: None)
-    sentence = "Ray is not installed; install it with pip install 'laddernet[ray]'."
+    sentence = "--executor ray needs ray, which is not installed; install it with pip install 'laddernet[ray]'."
     is_refused(laddernet(*STUDY, "--executor", "ray", cwd=tmp_path), sentence, tmp_path)
