@@ -185,7 +185,7 @@ def precision(bench: Bench) -> Rows:
         for model in bench.principal if cores == bench.both else bench.principal[:1]:
             float32 = bench.step(model, cores)
             bfloat16 = bench.step(model, cores, name=f"{float32.name}, bfloat16", precision="bfloat16")
-            timings = bench.interleave(float32, [bfloat16], bench.rounds(9))
+            timings = bench.interleave(float32, [bfloat16], bench.rounds(7))
             rows[float32.name] = {"ms a step": timings[float32.name].ms}
             gain = [1 / ratio for ratio in timings[bfloat16.name].ratio]
             rows[bfloat16.name] = {"ms a step": timings[bfloat16.name].ms, "float32's time over it": gain}
@@ -200,7 +200,7 @@ def precision(bench: Bench) -> Rows:
     }
     bench.build(run for runs in pairs.values() for run in runs)
     rates: Cells = {p: [] for p in pairs}
-    for _ in range(bench.rounds(9)):
+    for _ in range(bench.rounds(7)):
         for p, runs in pairs.items():
             rates[p].append(sum(1 / s for s in bench.seconds(*runs)))
     gain = [b / f for b, f in zip(rates["bfloat16"], rates["float32"], strict=True)]
@@ -273,7 +273,7 @@ def models(bench: Bench) -> Rows:
     """
     known: dict[str, bool] = bench.worker("jax", bench.both).submit(worker.call, "ours:models").result()
     others = [id for id in known if id != "vanilla"][: 1 if bench.quick else None]
-    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(7))
+    timings = bench.interleave(bench.vanilla, [bench.step(id, bench.both) for id in others], bench.rounds(5))
     timings[bench.vanilla.name].ratio.append(1.0)
     by_id = {id: timings[bench.step(id, bench.both).name] for id in known if id in ("vanilla", *others)}
     fastest = min(median(timing.ratio) for id, timing in by_id.items() if known[id])
@@ -364,9 +364,9 @@ def growth(bench: Bench) -> Rows:
         "width": {
             f"width × {f}": {"sizes": (inputs, *(max(1, int(n * f)) for n in hidden), classes)} for f in (0.5, 2)
         },
-        "depth": {f"hidden layers: {n}": {"sizes": (inputs, *[half] * n, classes)} for n in range(1, 6)},
+        "depth": {f"hidden layers: {n}": {"sizes": (inputs, *[half] * n, classes)} for n in (1, 3, 5)},
         "batch": {f"batch {n}": {"batch": n} for n in (50, 200, 400)},
-        "rows": {f"{n:,} unlabelled rows": {"steps": n // BATCH} for n in (3_000, 12_000, 60_000)},
+        "rows": {f"{n:,} unlabelled rows": {"steps": n // BATCH} for n in (3_000, 60_000)},
     }
     if bench.quick:
         families = {f: dict(list(points.items())[: 2 if f == "depth" else 1]) for f, points in families.items()}

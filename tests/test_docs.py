@@ -28,6 +28,7 @@ from sklearn.datasets import load_digits, load_iris
 import laddernet
 from laddernet.cli.main import app
 from laddernet.network.ladder import Pass
+from laddernet.report import numbers
 from laddernet.training import program
 
 ROOT = Path(__file__).parent.parent
@@ -254,10 +255,10 @@ def test_the_errors_in_the_readme_are_those_of_the_runs_and_of_the_paper() -> No
         results = ROOT.glob(f"results/{pattern}/result.json")
         errors = [json.loads(result.read_text())["test_error"] for result in results]
         assert int(seeds) == len(errors)
-        assert ours == f"{fmean(errors):.2f} ± {stdev(errors) / len(errors) ** 0.5:.2f}"
+        assert ours == numbers.value(fmean(errors), stdev(errors) / len(errors) ** 0.5)
         if published:
             row = paper[model.split("`")[0].split(":")[0]]
-            assert published == f"{float(row['aer']):.2f} ± {float(row['se']):.2f}"
+            assert published == numbers.value(float(row["aer"]), float(row["se"]))
 
 
 # --- Pictures --------------------------------------------------------------------------------------------------------

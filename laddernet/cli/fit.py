@@ -333,7 +333,7 @@ def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> No
     name = _called(model)
     width = max(len(name), 14)
     if first:
-        print(f"Error on {point.judged:,} held-out labelled rows, mean of {repeats} random draws of labels,")
+        print(f"Error on {point.judged:,} held-out labelled rows, mean ± standard error of {repeats} random draws,")
         print("beside logistic regression, which is trained on the labelled rows only:")
         print(f"labels per class   labels  {name:>{width}}  logistic regression")
     shown, alone = point.shown(), point.shown(alone=True)

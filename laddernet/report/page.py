@@ -6,13 +6,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from laddernet.network.models import MODELS
+from laddernet.report.conclusions import EXPLANATION, conclusions, summary
 from laddernet.report.document import document
+from laddernet.report.findings import findings
+from laddernet.report.numbers import is_shown, value
 from laddernet.report.pictures import Denoised, Surface
 from laddernet.report.tables import REFERENCE, Cell, Table
+from laddernet.report.writers import COST_HEADS, comparison_parts, cost_rows, counts, notes, to_paper
 from laddernet.study.curves import points, quantities
 
 OWN_GROUP = "Your own"
-_VIEWS = ("models", "table", "spread", "curves", "surfaces", "networks", "runs")
+_VIEWS = ("models", "table", "forest", "spread", "conclusions", "curves", "surfaces", "networks", "runs")
 _SCRIPTS = [f"{name}.js" for name in ("elements", "charts", *_VIEWS, "study")]
 
 
@@ -59,6 +63,7 @@ def page(study: PageData) -> str:
     """Make one self-contained HTML document."""
     data = {
         "study": _study(study),
+        "conclusions": _conclusions(study.table),
         "curves": _curves(study.runs),
         "pictures": [asdict(pictures) for pictures in study.pictures],
     }
@@ -90,8 +95,8 @@ def _study(study: PageData) -> dict[str, Any]:
             {"id": row.model, **_about(row.model), "cells": [_cell(cell) for cell in row.cells]}
             for row in study.table.rows
         ],
-        "spearman": [asdict(rank) for rank in study.table.spearman],
-        "remarks": study.table.remarks,
+        "findings": findings(study.table),
+        "notes": notes(study.table),
         "runs": runs,
         "configs": configs.values,
         "environments": environments.values,
@@ -99,7 +104,21 @@ def _study(study: PageData) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    return {**asdict(cell), "difference": cell.difference, "within": cell.within_two_se}
+    """Return the numbers that are drawn or sorted by, and the texts that are shown."""
+    numbers = ("n", "wanted", "failed", "aer", "paper_aer", "paper_se", "best", "leading")
+    to_best, to_reference = (
+        test and {"difference": test.difference, "parts": comparison_parts(test)}
+        for test in (cell.to_best, cell.to_reference)
+    )
+    return {
+        **{name: getattr(cell, name) for name in numbers},
+        "se": cell.se if is_shown(cell.se) else None,
+        "text": value(cell.aer, cell.se),
+        "counts": counts(cell),
+        "paper": None if cell.paper_aer is None else value(cell.paper_aer, cell.paper_se),
+        "to_paper": None if cell.difference is None else to_paper(cell),
+        "tests": {"best": to_best, REFERENCE: to_reference},
+    }
 
 
 def _about(model: str) -> dict[str, str]:
@@ -111,6 +130,27 @@ def _about(model: str) -> dict[str, str]:
     if model in MODELS:
         return {"group": MODELS[model].family[-1], "description": MODELS[model].description}
     return {"group": OWN_GROUP, "description": "a combinator of your own"}
+
+
+def _conclusions(table: Table) -> dict[str, Any]:
+    """Return the texts of the paper's conclusions, and of the cost."""
+    found = conclusions(table)
+    labels = [count for count in table.labels if any(count in one.findings for one in found)]
+    cells = [[one.findings.get(count) for count in labels] for one in found]
+    return {
+        "explanation": EXPLANATION,
+        "summary": summary(found),
+        "labels": labels,
+        "rows": [
+            {
+                "statement": one.claim.statement,
+                "test": one.claim.test,
+                "cells": [each and {"holds": each.holds, "evidence": each.evidence} for each in row],
+            }
+            for one, row in zip(found, cells, strict=True)
+        ],
+        "cost": {"heads": COST_HEADS, "rows": cost_rows(table.cost)},
+    }
 
 
 class _Distinct:

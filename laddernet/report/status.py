@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from laddernet.checks import is_finite
 from laddernet.machine import cores
+from laddernet.report.cost import Cost, costs_on_mnist, step_operations, steps
 from laddernet.report.tables import Result, Table, tabulate
 from laddernet.study.plan import cell, shape
 from laddernet.study.store import Run, Store
@@ -76,7 +77,13 @@ class Status:
             elif run.status == "done" and run.result:
                 results.append(Result(config.model, config.labels, config.seed, run.result["test_error"]))
         table = tabulate(results, data=configs[0].data, wanted=wanted, failed=failed)
-        return replace(table, remarks=self.remarks())
+        return replace(table, remarks=self.remarks(), cost=self._cost() if table.is_of_paper else ())
+
+    def _cost(self) -> tuple[Cost, ...]:
+        """Return the cost of the finished runs on the paper's data."""
+        results = [(run.fingerprint, run.result or {}) for run in self.runs if run.status == "done"]
+        timed = [(name, result["seconds"]) for name, result in results if is_finite(result.get("seconds"))]
+        return costs_on_mnist((self.configs[name], seconds) for name, seconds in timed)
 
     def seconds_left(self, slots: int = 0) -> float | None:
         """Estimate the time left from finished runs, or from the progress of running ones; None without either."""
@@ -148,13 +155,9 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, core
     ended = {run.fingerprint for run in status.runs if run.status in ("done", "failed")}
     left = [config for fingerprint, config in status.configs.items() if fingerprint not in ended]
     speed = cores_each * _gflops()
-    weights = sum(a * b for a, b in pairwise(sizes))
     seconds = 0.0
     for config in left:
-        rows_up_and_down = config.labelled_batch_size + (1 + 2 * config.copies) * config.batch_size
-        flop = 2 * weights * 3 * rows_up_and_down
-        steps = config.epochs * -(-(rows - config.validation) // config.batch_size)
-        seconds += steps * (1.4 * flop / speed / 1e9 + 0.002)
+        seconds += steps(config, rows) * (1.4 * step_operations(config, sizes) / speed / 1e9 + 0.002)
     return (seconds + 10 * len({shape(config) for config in left})) / slots
 
 

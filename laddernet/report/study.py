@@ -84,14 +84,16 @@ def _named(name: str, place: str) -> str:
 
 
 def _page_data(folder: Path, status: Status, table: Table, command: str) -> PageData:
-    dataset = load(table.data)
     cells: dict[Key, list[Run]] = {}
     for run in status.runs:
-        if run.status == "done":
-            cells.setdefault(cell(status.configs[run.fingerprint]), []).append(run)
+        config = status.configs[run.fingerprint]
+        if run.status == "done" and (folder / default_folder(config)).exists():
+            cells.setdefault(cell(config), []).append(run)
+    dataset = load(table.data) if cells else None  # imported runs have no folder, and need no data
 
     def of_cell(runs: list[Run]) -> Pictures | None:
-        """Make the pictures of the first run, in the order of seeds, whose folder is on this machine."""
+        """Make the pictures of the first run, in the order of seeds, whose folder can be read."""
+        assert dataset is not None
         found = (_pictures(folder, run, status.configs[run.fingerprint], dataset) for run in runs)
         return next((pictures for pictures in found if pictures is not None), None)
 

@@ -2,8 +2,8 @@
 
 A cell holds the average error rate (AER) of a model's finished runs with one number of labels, and its standard error
 (SE): their standard deviation, with ddof = 1, over √n. Where the paper has the cell, ours agrees with it if the two
-differ by at most two standard errors *of the difference*, 2·√(SE² + SE_paper²). A value that cannot be computed (an SE
-of one run, a test of two groups without spread) is None.
+differ by at most two standard errors *of the difference*, 2·√(SE² + SE_paper²). The models of a column are compared
+seed by seed (comparisons.py) with the best one and with vanilla. A value that cannot be computed is None.
 """
 
 import csv
@@ -17,10 +17,11 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
+from laddernet.report.comparisons import DECIMALS, FEWEST, Comparison, holm, paired, standard_error
+from laddernet.report.cost import Cost
 from laddernet.study.plan import Key
 
-REFERENCE = "vanilla"  # the model that the others are tested against
-_DECIMALS = 12  # rounding errors beyond them must not break ties or make a spread
+REFERENCE = "vanilla"  # the model that the others are compared with
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,6 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Welch:
-    """Welch's test of a model against vanilla with the same number of labels.
-
-    ``p_adjusted`` is corrected by Benjamini and Hochberg's procedure, over all tests of the table.
-    """
-
-    difference: float  # the model's AER − vanilla's
-    t: float
-    p: float
-    p_adjusted: float
-
-
-@dataclass(frozen=True)
 class Cell:
     """One model with one number of labels."""
 
@@ -62,8 +50,10 @@ class Cell:
     se: float | None = None
     paper_aer: float | None = None
     paper_se: float | None = None
-    best: bool = False  # no complete cell of its column has a lower AER
-    welch: Welch | None = None
+    best: bool = False  # the lowest AER of its column, among the complete cells with enough seeds for a test, if any
+    leading: bool = False  # the best, or not distinguishable from it by a test; no cell if nothing can be tested
+    to_best: Comparison | None = None  # of this model's errors with the best model's
+    to_reference: Comparison | None = None  # with vanilla's
 
     @property
     def complete(self) -> bool:
@@ -74,18 +64,23 @@ class Cell:
         """Our AER − the paper's."""
         if self.aer is None or self.paper_aer is None:
             return None
-        return round(self.aer - self.paper_aer, _DECIMALS)
+        return round(self.aer - self.paper_aer, DECIMALS)
+
+    @property
+    def difference_se(self) -> float | None:
+        """The standard error of that difference; None if ours is unknown."""
+        return math.hypot(self.se, self.paper_se) if self.se and self.paper_se is not None else None
 
     @property
     def within_two_se(self) -> bool | None:
-        """Whether our AER and the paper's differ by at most 2·√(SE² + SE_paper²); None without a spread of ours.
+        """Whether our AER and the paper's differ by at most 2·√(SE² + SE_paper²); None with too few seeds or no spread.
 
-        >>> Cell(100, n=2, wanted=2, failed=0, aer=1.0, se=0.03, paper_aer=1.1, paper_se=0.04).within_two_se
+        >>> Cell(100, n=3, wanted=3, failed=0, aer=1.0, se=0.03, paper_aer=1.1, paper_se=0.04).within_two_se
         True
         """
-        if self.difference is None or not self.se or self.paper_se is None:
+        if self.difference is None or self.difference_se is None or self.n < FEWEST:
             return None
-        return abs(self.difference) <= 2 * math.hypot(self.se, self.paper_se)
+        return abs(self.difference) <= 2 * self.difference_se
 
 
 @dataclass(frozen=True)
@@ -114,7 +109,14 @@ class Table:
     labels: tuple[int, ...]
     rows: tuple[Row, ...]
     spearman: tuple[Spearman, ...]  # for the numbers of labels that the paper has
+    errors: Mapping[Key, Mapping[int, float]]  # of each cell's finished runs, by seed
     remarks: tuple[str, ...] = ()  # sentences on the runs, which all writers but CSV's show
+    cost: tuple[Cost, ...] = ()  # if the paper has some of the cells
+
+    @property
+    def is_of_paper(self) -> bool:
+        """Whether the paper has some of the cells."""
+        return any(cell.paper_aer is not None for row in self.rows for cell in row.cells)
 
 
 def _published() -> dict[Key, tuple[float, float]]:
@@ -159,79 +161,61 @@ def tabulate(
     labels = sorted({count for _, count in keys})
     paper = PAPER if data == "mnist" else {}
 
-    def cell(model: str, labels: int) -> Cell:
-        key = model, labels
+    def cell(model: str, count: int) -> Cell:
+        key = model, count
         runs = sorted(errors[key].values()) if key in errors else []
-        aer, se = _mean(runs)
-        paper_aer, paper_se = paper.get(key, (None, None))
+        aer = round(fmean(runs), DECIMALS) if runs else None
         seeds = max(wanted.get(key, 0), len(runs))
-        return Cell(labels, len(runs), seeds, failed.get(key, 0), aer, se, paper_aer, paper_se)
+        return Cell(count, len(runs), seeds, failed.get(key, 0), aer, standard_error(runs), *paper.get(key, ()))
 
-    rows = [Row(model, tuple(cell(model, count) for count in labels)) for model in models]
-    rows = _with_welch(_with_best(rows))
+    columns = [
+        _compared(
+            {model: cell(model, count) for model in models},
+            {model: errors[model, count] for model in models if (model, count) in errors},
+        )
+        for count in labels
+    ]
+    rows = tuple(Row(model, tuple(column[model] for column in columns)) for model in models)
     paper_labels = {count for _, count in paper}
-    columns = zip(labels, zip(*(row.cells for row in rows), strict=True), strict=True)
-    spearman = tuple(_spearman(count, cells) for count, cells in columns if count in paper_labels)
-    return Table(data, tuple(labels), tuple(rows), spearman)
-
-
-def _mean(errors: list[float]) -> tuple[float | None, float | None]:
-    """Compute AER and SE."""
-    if not errors:
-        return None, None
-    aer = round(fmean(errors), _DECIMALS)
-    return aer, round(float(stats.sem(errors)), _DECIMALS) if len(errors) > 1 else None
-
-
-def _with_best(rows: list[Row]) -> list[Row]:
-    """Mark the complete cells with the lowest AER of their column."""
-    lowest: dict[int, float] = {}
-    for row in rows:
-        for cell in row.cells:
-            if cell.complete and cell.aer is not None:
-                lowest[cell.labels] = min(cell.aer, lowest.get(cell.labels, cell.aer))
-    return [
-        Row(row.model, tuple(replace(c, best=c.complete and c.aer == lowest[c.labels]) for c in row.cells))
-        for row in rows
-    ]
-
-
-def _with_welch(rows: list[Row]) -> list[Row]:
-    """Add the tests against the reference, with p-values corrected over the whole table."""
-    reference = next((row.cells for row in rows if row.model == REFERENCE), None)
-    if reference is None:
-        return rows
-    tests = {
-        (row.model, cell.labels): test
-        for row in rows
-        if row.model != REFERENCE
-        for cell, vanilla in zip(row.cells, reference, strict=True)
-        if (test := _welch(cell, vanilla)) is not None
-    }
-    if tests:
-        adjusted = stats.false_discovery_control([test.p for test in tests.values()], method="bh")
-        tests = {
-            key: replace(test, p_adjusted=float(p)) for (key, test), p in zip(tests.items(), adjusted, strict=True)
-        }
-    return [
-        Row(row.model, tuple(replace(cell, welch=tests.get((row.model, cell.labels))) for cell in row.cells))
-        for row in rows
-    ]
-
-
-def _welch(cell: Cell, vanilla: Cell) -> Welch | None:
-    """Compute the test, with a p-value that is not corrected yet."""
-    if cell.aer is None or vanilla.aer is None or cell.se is None or vanilla.se is None:
-        return None
-    if cell.se == vanilla.se == 0:
-        return None
-    # ttest_ind is the same test but warns if either group has no spread.
-    t, p = stats.ttest_ind_from_stats(
-        *(cell.aer, cell.se * math.sqrt(cell.n), cell.n),
-        *(vanilla.aer, vanilla.se * math.sqrt(vanilla.n), vanilla.n),
-        equal_var=False,
+    spearman = tuple(
+        _spearman(count, column.values())
+        for count, column in zip(labels, columns, strict=True)
+        if count in paper_labels
     )
-    return Welch(round(cell.aer - vanilla.aer, _DECIMALS), float(t), float(p), p_adjusted=float(p))
+    return Table(data, tuple(labels), rows, spearman, dict(errors))
+
+
+def _compared(column: dict[str, Cell], errors: Mapping[str, Mapping[int, float]]) -> dict[str, Cell]:
+    """Compare the cells of a column with the best one and with the reference."""
+
+    def with_model(other: str | None) -> dict[str, Comparison]:
+        if other is None or other not in errors:
+            return {}
+        return holm({model: paired(errors[model], errors[other]) for model in errors if model != other})
+
+    best = _best(column)
+    to_best, to_reference = with_model(best[0] if best else None), with_model(REFERENCE)
+    tested = any(comparison.p is not None for comparison in to_best.values())
+    # "lower": the seeds that both have may be harder than the others.
+    near = {model for model, test in to_best.items() if test.verdict in ("no clear difference", "lower")}
+    return {
+        model: replace(
+            cell,
+            best=model in best,
+            leading=tested and (model in best or model in near),
+            to_best=to_best.get(model),
+            to_reference=to_reference.get(model),
+        )
+        for model, cell in column.items()
+    }
+
+
+def _best(column: Mapping[str, Cell]) -> list[str]:
+    """Return the models with the lowest AER of the complete cells, if possible of those with seeds for a test."""
+    complete = {model: cell.aer for model, cell in column.items() if cell.complete and cell.aer is not None}
+    enough = {model: aer for model, aer in complete.items() if column[model].n >= FEWEST}
+    candidates = enough or complete
+    return [model for model, aer in candidates.items() if aer == min(candidates.values())]
 
 
 def _spearman(labels: int, cells: Iterable[Cell]) -> Spearman:

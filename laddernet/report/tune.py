@@ -10,6 +10,8 @@ from rich.text import Text
 
 from laddernet.errors import InputError
 from laddernet.files import write_atomic
+from laddernet.report.comparisons import standard_error
+from laddernet.report.numbers import is_shown, value
 from laddernet.text import visible
 from laddernet.training.config import REVISION
 from laddernet.training.tuned import Entry, Key, read, to_toml
@@ -33,7 +35,8 @@ def summary(found: Sequence[Outcome]) -> RenderableType:
             *map(str, (len(outcome.trials), outcome.count("pruned"), outcome.count("failed"))),
             f"{saved(outcome):.0%}",
         )
-    return Group(*(part for title, table in tables.items() for part in (Text(title, "bold"), table)))
+    parts = (part for title, table in tables.items() for part in (Text(title, "bold"), table))
+    return Group(Text("Validation error in per cent: mean ± standard error of the label draws."), *parts)
 
 
 def other_revision(outcome: Outcome) -> str:
@@ -77,11 +80,12 @@ def saved(outcome: Outcome) -> float:
 
 
 def error(trial: Tried) -> str:
-    """Write the mean and the standard deviation over the draws; their number, if there is one or all are equal."""
-    if round(trial.spread, 2) > 0:
-        return f"{trial.mean:.2f} ± {trial.spread:.2f}"
+    """Write the mean ± the standard error over the draws; their number, if there is one or all are equal."""
+    se = standard_error(trial.errors)
+    if is_shown(se):
+        return value(trial.mean, se)
     draws = len(trial.errors)
-    return f"{trial.mean:.2f} ({'1 draw' if draws == 1 else f'{draws} equal draws'})"
+    return f"{value(trial.mean, None)} ({'1 draw' if draws == 1 else f'{draws} equal draws'})"
 
 
 def span(part: Slice) -> str:

@@ -7,19 +7,19 @@ formula or a control sequence.
 >>> runs = [("vanilla", 1.10), ("vanilla", 1.06), ("linear", 5.2), ("linear", 4.6)]
 >>> results = [Result(model, 100, seed, error) for seed, (model, error) in enumerate(runs)]
 >>> table = tabulate(results, data="mnist", wanted={("vanilla", 100): 2, ("linear", 100): 3})
->>> print(to_markdown(table).split("\n\n")[1])
+>>> print(to_markdown(table).split("\n\n")[2])
 | model | 100 labels |
 |---|---:|
-| vanilla | **1.080 ± 0.020** |
-| *paper* | 1.086 ± 0.023 (−0.006≈) |
-| linear | 4.900 ± 0.300 (2/3) |
-| *paper* | 5.027 ± 0.923 (−0.127≈) |
+| vanilla | 1.080 ± 0.020 (2) |
+| *paper* | 1.086 ± 0.023 (−0.006) |
+| linear | 4.90 ± 0.30 (2/3) |
+| *paper* | 5.0 ± 0.9 (−0.1) |
 """
 
 import csv
 import io
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich import box
@@ -28,10 +28,13 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from laddernet.report.comparisons import FEWEST, LEVEL, Comparison
+from laddernet.report.conclusions import EXPLANATION, Conclusion, conclusions, summary
+from laddernet.report.cost import Cost
+from laddernet.report.findings import findings
+from laddernet.report.numbers import ABSENT, chance, difference, is_shown, minus, signed, value
 from laddernet.report.tables import REFERENCE, Cell, Spearman, Table
 from laddernet.text import quoted, visible
-
-ABSENT = "–"
 
 
 class _Line(NamedTuple):
@@ -39,7 +42,7 @@ class _Line(NamedTuple):
 
     name: str | None
     cells: list[str]
-    best: list[bool]
+    bold: list[bool]
 
 
 # --- Text that all formats but CSV share ------------------------------------------------------------------------
@@ -48,17 +51,19 @@ class _Line(NamedTuple):
 def _lines(table: Table) -> list[_Line]:
     lines = []
     for row in table.rows:
-        lines.append(_Line(row.model, [_ours(cell) for cell in row.cells], [cell.best for cell in row.cells]))
+        lines.append(_Line(row.model, [_ours(cell) for cell in row.cells], [cell.leading for cell in row.cells]))
         if any(cell.paper_aer is not None for cell in row.cells):
             lines.append(_Line(None, [_paper(cell) for cell in row.cells], [False] * len(row.cells)))
     return lines
 
 
-def _welch_lines(table: Table) -> list[_Line]:
+def _test_lines(table: Table) -> list[_Line]:
+    """Return the comparisons with the reference; none if no pair has enough seeds for a test."""
+    rows = [row for row in table.rows if any(cell.to_reference for cell in row.cells)]
+    if all(cell.to_reference is None or cell.to_reference.p is None for row in rows for cell in row.cells):
+        return []
     return [
-        _Line(row.model, [_welch(cell) for cell in row.cells], [False] * len(row.cells))
-        for row in table.rows
-        if any(cell.welch for cell in row.cells)
+        _Line(row.model, [comparison_text(c.to_reference) for c in row.cells], [False] * len(row.cells)) for row in rows
     ]
 
 
@@ -67,120 +72,162 @@ def _heads(table: Table) -> list[str]:
 
 
 def _title(data: str) -> str:
-    return f"Test error on {data} in per cent: average (AER) ± standard error (SE)."
+    return f"Test error on {data} in per cent: mean ± standard error over the seeds, whose number is in brackets."
 
 
-def _notes(table: Table) -> list[str]:
+def notes(table: Table) -> list[str]:
+    """Return the sentences that explain the table, without markup."""
     cells = [cell for row in table.rows for cell in row.cells]
     done, wanted, failed = (sum(getattr(cell, what) for cell in cells) for what in ("n", "wanted", "failed"))
-    sizes = " or ".join(map(str, sorted({cell.n for cell in cells if cell.complete})))
-    notes = [f"{done} of {wanted} runs are finished, {failed} failed.", *table.remarks]
-    if sizes:
-        notes.append(f"Complete cells have n = {sizes} runs, the best of each column in bold.")
-    if any(cell.n < cell.wanted for cell in cells):
-        notes.append("Incomplete cells show (finished/wanted); the statistics use their finished runs.")
-    notes.append("SE: the standard deviation (ddof = 1) over √n.")
-    if any(cell.se is not None and not _is_shown(cell.se) for cell in cells):
-        notes.append("A cell whose runs have equal errors has no SE: the spread is unknown, not 0.")
-    if table.spearman:
-        notes.append(
-            "Paper: Table 1 of Pezeshki et al. (2016), and in brackets our AER − the paper's, which is ≈ within or "
-            "≠ outside two standard errors of the difference, 2·√(SE² + SE_paper²)."
+    found = [f"{done} of {wanted} runs are finished, {failed} failed.", *table.remarks]
+    if any(cell.leading for cell in cells):
+        found.append(
+            "Bold: the lowest mean of the complete cells of a column, and the models that are not distinguishable from "
+            "it: paired t-tests over the seeds that both models have, with Holm's correction over the models of the "
+            f"column, p of {LEVEL} or more."
         )
-        each = "; ".join(f"{rank.labels} labels: {_rank(rank)}" for rank in table.spearman)
-        notes.append(f"Spearman rank correlation with the paper's order: {each}.")
-    return notes
+    if any(cell.n < cell.wanted for cell in cells):
+        found.append("Incomplete cells show (finished/wanted); the statistics use their finished runs.")
+    if any(cell.n > 1 for cell in cells):
+        found.append("The decimals are those that fit the standard error: the standard deviation (ddof = 1) / √n.")
+    if any(cell.se is not None and not is_shown(cell.se) for cell in cells):
+        found.append("A cell whose runs have equal errors has no standard error: the spread is unknown, not 0.")
+    if table.spearman:
+        found.append(
+            "Paper: Table 1 of Pezeshki et al. (2016), and in brackets our mean − the paper's. With "
+            f"{FEWEST} seeds or more, ≈ is within and ≠ outside two standard errors of that difference, "
+            "2·√(SE² + SE_paper²)."
+        )
+        each = "; ".join(f"{rank.labels} labels: {correlation(rank)}" for rank in table.spearman)
+        found.append(f"Spearman rank correlation with the paper's order: {each}.")
+    return found
 
 
-def _welch_title(table: Table) -> str:
-    count = sum(cell.welch is not None for row in table.rows for cell in row.cells)
-    if not count:
-        return f"Welch tests against {REFERENCE}: {ABSENT}."
+def tests_title(table: Table) -> str:
+    """Explain the comparisons with the reference, or why there is no test; nothing if nothing is compared."""
+    if all(cell.to_reference is None for row in table.rows for cell in row.cells):
+        return ""
+    if not _test_lines(table):
+        return f"Paired tests against {REFERENCE}: too few seeds; a test needs {FEWEST} that both models have."
     return (
-        f"Welch tests against {REFERENCE}: AER − {REFERENCE}'s, and the p-value after Benjamini and Hochberg's "
-        f"correction over all {count} tests of this table."
+        f"Difference to {REFERENCE} over the seeds that both models have, mean ± standard error; p of the paired "
+        "t-test after Holm's correction over the models of the column."
     )
 
 
 def _ours(cell: Cell) -> str:
-    """Write our AER and SE, and how many runs are missing or failed.
+    """Write our mean, its standard error and the number of seeds.
 
     >>> _ours(Cell(100, n=7, wanted=10, failed=2, aer=1.32, se=0.05))
-    '1.320 ± 0.050 (7/10, 2 failed)'
+    '1.32 ± 0.05 (7/10, 2 failed)'
     """
-    remarks = []
-    if cell.n < cell.wanted and (cell.n or cell.failed):
-        remarks.append(f"{cell.n}/{cell.wanted}")
-    if cell.failed:
-        remarks.append(f"{cell.failed} failed")
-    return _value(cell.aer, cell.se if _is_shown(cell.se) else None) + (f" ({', '.join(remarks)})" if remarks else "")
+    return f"{value(cell.aer, cell.se)} {counts(cell)}".rstrip()
+
+
+def counts(cell: Cell) -> str:
+    """Write in brackets how many runs are finished, missing and failed; nothing for a cell that no run has reached."""
+    if not cell.n and not cell.failed:
+        return ""
+    finished = f"{cell.n}/{cell.wanted}" if cell.n < cell.wanted else f"{cell.n}"
+    return f"({finished}, {cell.failed} failed)" if cell.failed else f"({finished})"
 
 
 def _paper(cell: Cell) -> str:
-    """Write the paper's AER and SE, and our difference from them."""
-    value = _value(cell.paper_aer, cell.paper_se)
+    """Write the paper's value, and our difference from it."""
+    return value(cell.paper_aer, cell.paper_se) + (f" ({to_paper(cell)})" if cell.difference is not None else "")
+
+
+def to_paper(cell: Cell) -> str:
+    """Write our difference from the paper's value, with a mark if it can be judged.
+
+    >>> to_paper(Cell(100, n=3, wanted=3, failed=0, aer=1.32, se=0.05, paper_aer=1.09, paper_se=0.02))
+    '+0.23≠'
+    """
     if cell.difference is None:
-        return value
+        return ABSENT
     mark = "" if cell.within_two_se is None else "≈" if cell.within_two_se else "≠"
-    return f"{value} ({_signed(cell.difference)}{mark})"
+    return f"{signed(cell.difference, cell.difference_se or cell.paper_se)}{mark}"
 
 
-def _welch(cell: Cell) -> str:
-    return ABSENT if cell.welch is None else f"{_signed(cell.welch.difference)} ({_p(cell.welch.p_adjusted)})"
+def comparison_text(comparison: Comparison | None) -> str:
+    """Write a comparison.
+
+    >>> comparison_text(Comparison(3, 0.25, 0.05, 5.0, 0.0377, 0.0377)), comparison_text(Comparison(2, 0.25, 0.05))
+    ('+0.25 ± 0.05 (p = 0.038)', '+0.25 ± 0.05 (too few seeds)')
+    """
+    if comparison is None or comparison.difference is None:
+        return ABSENT
+    return "{} ({})".format(*comparison_parts(comparison))
 
 
-def _rank(rank: Spearman) -> str:
+def comparison_parts(comparison: Comparison) -> tuple[str, str]:
+    """Write the difference, and p or why there is none."""
+    result = comparison.verdict if comparison.p_adjusted is None else chance(comparison.p_adjusted)
+    return difference(comparison.difference, comparison.se), result
+
+
+def correlation(rank: Spearman) -> str:
+    """Write a rank correlation, its p-value and the number of models."""
     if rank.rho is None or rank.p is None:
         return ABSENT
-    return f"ρ = {_minus(f'{rank.rho:z.3f}')} ({_p(rank.p)}, {rank.n} models)"
+    return f"ρ = {minus(f'{rank.rho:z.2f}')} ({chance(rank.p)}, {rank.n} models)"
 
 
-def _is_shown(se: float | None) -> bool:
-    """Whether a standard error is more than the 0.000 of runs that have equal errors by chance."""
-    return se is not None and round(se, 3) > 0
+COST_HEADS = ("cost", "runs", "hours", "TFLOP")
 
 
-def _value(aer: float | None, se: float | None) -> str:
-    if aer is None:
-        return ABSENT
-    return f"{aer:.3f}" if se is None else f"{aer:.3f} ± {se:.3f}"
+def cost_rows(costs: Sequence[Cost]) -> list[list[str]]:
+    """Write the cost of the runs with each number of labels, and of all.
 
-
-def _signed(number: float) -> str:
-    return _minus(f"{number:+z.3f}")
-
-
-def _minus(number: str) -> str:
-    return number.replace("-", "−")
-
-
-def _p(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    >>> cost_rows([Cost(100, 12, 2.61, 1234.5), Cost(1000, 1, 0.5, 80.0)])[-1]
+    ['all', '13', '3.1', '1,314']
+    """
+    rows = [(f"{cost.labels:,} labels", cost.runs, cost.hours, cost.tflop) for cost in costs]
+    if len(rows) > 1:
+        rows.append(("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])))
+    return [[name, f"{runs:,}", f"{hours:,.1f}", f"{tflop:,.0f}"] for name, runs, hours, tflop in rows]
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------
 
 
 def to_markdown(table: Table) -> str:
-    """Write the table, its notes and the tests in GitHub's Markdown."""
+    """Write the findings, the table, its notes and the tests in GitHub's Markdown."""
     paragraphs = [
+        "\n".join(f"- {finding}" for finding in findings(table, _markdown)),
         _title(_markdown(table.data)),
         _markdown_grid(table, _lines(table)),
-        "\n".join(f"- {note}" for note in _notes(table)),
-        _welch_title(table),
+        "\n".join(f"- {note}" for note in notes(table)),
+        tests_title(table),
     ]
-    if tests := _welch_lines(table):
+    if tests := _test_lines(table):
         paragraphs.append(_markdown_grid(table, tests))
-    return "\n\n".join(paragraphs) + "\n"
+    if found := conclusions(table):
+        paragraphs += ["\n".join(f"- {line}" for line in summary(found)), EXPLANATION]
+        heads = ["conclusion", "sum of errors", *_heads(table)[1:]]
+        paragraphs.append(_markdown_rows(heads, [_conclusion(one, table) for one in found], text=2))
+    if table.cost:
+        paragraphs.append(_markdown_rows(COST_HEADS, cost_rows(table.cost)))
+    return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
 def _markdown_grid(table: Table, lines: Iterable[_Line]) -> str:
-    rows = [_heads(table)]
-    for name, cells, best in lines:
-        shown = (f"**{text}**" if bold else text for text, bold in zip(cells, best, strict=True))
+    rows = []
+    for name, cells, bolds in lines:
+        shown = (f"**{text}**" if bold else text for text, bold in zip(cells, bolds, strict=True))
         rows.append(["*paper*" if name is None else _markdown(name), *shown])
-    head, *body = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([head, "|---|" + "---:|" * len(table.labels), *body])
+    return _markdown_rows(_heads(table), rows)
+
+
+def _markdown_rows(heads: Sequence[str], rows: Iterable[Sequence[str]], text: int = 1) -> str:
+    """Write a table whose first ``text`` columns are on the left, the others on the right."""
+    head, *body = (f"| {' | '.join(row)} |" for row in (heads, *rows))
+    return "\n".join([head, "|" + "---|" * text + "---:|" * (len(heads) - text), *body])
+
+
+def _conclusion(one: Conclusion, table: Table) -> list[str]:
+    found = (one.findings.get(count) for count in table.labels)
+    return [one.claim.statement, one.claim.test, *(f"{f.holds}: {f.evidence}" if f else ABSENT for f in found)]
 
 
 _MARKDOWN = {ord(c): f"\\{c}" for c in string.punctuation if c not in "-/"}
@@ -199,10 +246,10 @@ def _markdown(name: str) -> str:
 # --- CSV --------------------------------------------------------------------------------------------------------
 
 _OF_CELL = (
-    *("labels", "n", "wanted", "failed", "complete", "best", "aer", "se"),
+    *("labels", "n", "wanted", "failed", "complete", "best", "leading", "aer", "se"),
     *("paper_aer", "paper_se", "difference", "within_two_se"),
 )
-_OF_WELCH = ("difference", "t", "p", "p_adjusted")
+_OF_COMPARISON = ("n", "difference", "se", "t", "p", "p_adjusted")
 
 
 def to_csv(table: Table) -> str:
@@ -212,12 +259,13 @@ def to_csv(table: Table) -> str:
     """
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["data", "model", *_OF_CELL, *(f"welch_{name}" for name in _OF_WELCH)])
+    compared = [f"{other}_{name}" for other in ("to_best", f"to_{REFERENCE}") for name in _OF_COMPARISON]
+    lines.writerow(["data", "model", *_OF_CELL, *compared])
     for row in table.rows:
         names = [visible(quoted(name)) for name in (table.data, row.model)]
         for cell in row.cells:
             numbers = [getattr(cell, name) for name in _OF_CELL]
-            tests = [getattr(cell.welch, name, None) for name in _OF_WELCH]
+            tests = [getattr(test, name, None) for test in (cell.to_best, cell.to_reference) for name in _OF_COMPARISON]
             lines.writerow([*names, *numbers, *tests])
     return text.getvalue()
 
@@ -250,18 +298,18 @@ $rows
 
 def to_latex(table: Table) -> str:
     r"""Write the table and the tests as floats of the page's width, which need ``\usepackage{booktabs}``."""
-    caption = " ".join([_title(table.data), *_notes(table)])
-    tests = _welch_lines(table)
+    caption = " ".join([_title(table.data), *findings(table), *notes(table)])
+    tests = _test_lines(table)
     if not tests:
-        return _latex_float(table, f"{caption} {_welch_title(table)}", _lines(table))
-    return _latex_float(table, caption, _lines(table)) + "\n" + _latex_float(table, _welch_title(table), tests)
+        return _latex_float(table, f"{caption} {tests_title(table)}".rstrip(), _lines(table))
+    return _latex_float(table, caption, _lines(table)) + "\n" + _latex_float(table, tests_title(table), tests)
 
 
 def _latex_float(table: Table, caption: str, lines: Iterable[_Line]) -> str:
     rows = [_heads(table)]
-    for name, cells, best in lines:
+    for name, cells, bolds in lines:
         shown = (
-            rf"\textbf{{{_latex(text)}}}" if bold else _latex(text) for text, bold in zip(cells, best, strict=True)
+            rf"\textbf{{{_latex(text)}}}" if bold else _latex(text) for text, bold in zip(cells, bolds, strict=True)
         )
         rows.append([r"\quad\textit{paper}" if name is None else _latex(name), *shown])
     head, *body = (rf"{' & '.join(row)} \\" for row in rows)
@@ -291,10 +339,11 @@ def _latex(text: str) -> str:
 
 
 def to_rich(table: Table) -> Group:
-    """Make the table, its notes and the tests for a Rich console."""
-    shown: list[RenderableType] = [Text(_title(visible(table.data)), "bold"), _rich_grid(table, _lines(table))]
-    shown += [*map(Text, _notes(table)), Text("\n" + _welch_title(table), "bold")]
-    if tests := _welch_lines(table):
+    """Make the findings, the table, its notes and the tests for a Rich console."""
+    shown: list[RenderableType] = [Text(finding) for finding in findings(table, visible)]
+    shown += [Text(_title(visible(table.data)), "bold"), _rich_grid(table, _lines(table))]
+    shown += [*map(Text, notes(table)), Text("\n" + tests_title(table), "bold")]
+    if tests := _test_lines(table):
         shown.append(_rich_grid(table, tests))
     return Group(*shown)
 
@@ -303,7 +352,7 @@ def _rich_grid(table: Table, lines: Iterable[_Line]) -> RichTable:
     first, *others = _heads(table)
     heads = (Column(head, justify="right") for head in others)
     grid = RichTable(Column(first, overflow="fold"), *heads, box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, cells, best in lines:
-        shown = (Text(text, "bold" if bold else "") for text, bold in zip(cells, best, strict=True))
+    for name, cells, bolds in lines:
+        shown = (Text(text, "bold" if bold else "") for text, bold in zip(cells, bolds, strict=True))
         grid.add_row(Text("  paper" if name is None else visible(name)), *shown, style="dim" if name is None else None)
     return grid

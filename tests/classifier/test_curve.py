@@ -173,7 +173,7 @@ def test_the_command_measures_what_the_function_does_on_the_tables_rows(tmp_path
     points = label_curve(LadderClassifier(**NETWORK), rows.X, rows.codes, counts=[1, 5], repeats=3, seed=1)
     lines = done.out.splitlines()
     assert lines[0] == "clinic.csv: 240 rows, 60 of them labelled; 4 columns are used"
-    assert "Error on 20 held-out labelled rows, mean of 3 random draws of labels," in lines
+    assert "Error on 20 held-out labelled rows, mean ± standard error of 3 random draws," in lines
     for line, point in zip(lines[-4:-2], points, strict=True):
         cells = [point.shown(), point.shown(alone=True)]
         assert line.split() == f"{point.per_class} {point.labels} {' '.join(cells)}".split()

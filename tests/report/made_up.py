@@ -11,9 +11,10 @@ import numpy as np
 
 from laddernet.network.ladder import Ladder
 from laddernet.network.models import AnyModel, find
+from laddernet.report.comparisons import Comparison
 from laddernet.report.page import PageData, Pictures, RunData
 from laddernet.report.pictures import combinator_surfaces, denoising
-from laddernet.report.tables import Cell, Result, Table, Welch, tabulate
+from laddernet.report.tables import Cell, Result, Table, tabulate
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
 ENVIRONMENT = {"python": "3.11.7", "cores": 2, "devices": ["TFRT_CPU_0"], "packages": {"jax": "0.10.2"}}
@@ -28,8 +29,8 @@ def cell(table: Table, model: str, labels: int = 100) -> Cell:
     return row.cells[table.labels.index(labels)]
 
 
-def welch(table: Table, model: str, labels: int = 100) -> Welch:
-    test = cell(table, model, labels).welch
+def to_vanilla(table: Table, model: str, labels: int = 100) -> Comparison:
+    test = cell(table, model, labels).to_reference
     assert test is not None
     return test
 

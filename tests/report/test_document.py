@@ -24,7 +24,7 @@ def test_text_of_a_user_stays_text(browser: Browser) -> None:
     marks = dict.fromkeys(("title", "data", "created", "command"), "".join(HOSTILE))
     pictures = [network_pictures(of_run(data, HOSTILE[0], 100))]
     document = page(PageData(**{**vars(data), **marks, "runs": runs, "pictures": pictures}))
-    assert len(re.findall(r"<script", document)) == 6  # three of data, two libraries and the page's own
+    assert len(re.findall(r"<script", document)) == 7  # four of data, two libraries and the page's own
     assert "<img" not in document
     browser.open(document)
     assert browser.driver.title == "".join(HOSTILE)
@@ -34,7 +34,7 @@ def test_text_of_a_user_stays_text(browser: Browser) -> None:
     assert HOSTILE[0] in browser.one("#runs-table .details").text
     browser.js("document.querySelectorAll('#curves-all button').forEach(button => button.click())")
     assert browser.texts("img:not(#denoising img)") == []
-    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "script")) == 6
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "script")) == 7
 
 
 def test_policy_refuses_what_would_be_injected(browser: Browser) -> None:

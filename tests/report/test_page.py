@@ -18,9 +18,14 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from laddernet.network.models import MODELS
+from laddernet.report.conclusions import conclusions, summary
+from laddernet.report.cost import Cost
+from laddernet.report.findings import findings
+from laddernet.report.numbers import value
 from laddernet.report.page import PageData, Pictures, RunData, page
 from laddernet.report.pictures import Denoised, Surface, png
 from laddernet.report.tables import Result, tabulate
+from laddernet.report.writers import comparison_text, notes
 
 pytestmark = pytest.mark.process
 
@@ -42,32 +47,48 @@ def test_table_says_what_the_study_says(browser: Browser, data: PageData) -> Non
     assert len(cells) == len(MODEL_IDS) * 2
     for cell, shown in zip((cell for row in data.table.rows for cell in row.cells), cells, strict=True):
         assert cell.aer is not None
-        assert f"{cell.aer:.3f} ± {cell.se:.3f}" in shown
-        assert ("★" in shown) == cell.best
+        assert value(cell.aer, cell.se) in shown
+        assert ("●" in shown) == cell.leading
         assert ("(2/3" in shown) == (cell.n == 2)
         assert ("1 failed" in shown) == (cell.failed == 1)
         if cell.paper_aer is not None:
-            assert f"paper {cell.paper_aer:.3f}" in shown
-    assert "Spearman" in " ".join(browser.texts("#table-notes li"))
+            assert f"paper {value(cell.paper_aer, cell.paper_se)}" in shown
+    assert any(cell.leading for row in data.table.rows for cell in row.cells)
+    assert browser.texts("#table-notes li") == notes(data.table)
     assert browser.texts("#tiles strong")[0] == "40 of 42"
 
 
-def test_equal_errors_are_not_shown_as_certain(browser: Browser, data: PageData) -> None:
-    results = [Result("vanilla", 100, seed, 1.5) for seed in range(3)]
-    browser.open(page(replace(data, table=tabulate(results, data="mnist"))))
-    assert "1.500" in browser.one("#heat tbody").text
-    assert not browser.driver.find_elements(By.CSS_SELECTOR, "#heat span.se")
-    assert not browser.driver.find_elements(By.CSS_SELECTOR, "#spread-panels .se rect")
-
-
-def test_welch_tests_are_shown_when_asked_for(browser: Browser, data: PageData) -> None:
+def test_page_begins_with_what_was_found(browser: Browser, data: PageData) -> None:
     browser.open(page(data))
-    assert "to vanilla, p" not in browser.one("#heat").text
-    browser.press(browser.label("#table-controls", "Welch"))
-    linear = browser.one("#heat tr[data-model=linear] td").text
-    test = next(row for row in data.table.rows if row.model == "linear").cells[0].welch
-    assert test is not None
-    assert f"{test.difference:+.3f} to vanilla, p" in linear
+    found = browser.texts("#findings li")
+    assert found == findings(data.table)
+    assert found[0].startswith("100 labels: baseline has the lowest mean error, ")
+    heading, nav = (
+        browser.js(f"return document.querySelector('{css}').getBoundingClientRect().top")
+        for css in ("#findings", "nav")
+    )
+    assert heading < nav < 500
+
+
+def test_equal_errors_are_not_shown_as_certain(browser: Browser, data: PageData) -> None:
+    results = [Result("vanilla", labels, seed, 1.5) for seed in range(3) for labels in (100, 1000)]
+    for kept in (results, results[::2]):  # as a heat map and as a forest plot
+        browser.open(page(replace(data, table=tabulate(kept, data="mnist"))))
+        assert "1.50" in browser.one("#heat tbody").text
+        assert "1.50 ±" not in browser.one("#heat tbody").text
+        assert not browser.driver.find_elements(By.CSS_SELECTOR, "#spread-panels .se rect, .strip .whisker line")
+
+
+def test_paired_tests_are_shown_when_asked_for(browser: Browser, data: PageData) -> None:
+    browser.open(page(data))
+    assert "to vanilla" not in browser.one("#heat").text
+    linear = next(row for row in data.table.rows if row.model == "linear").cells[0]
+    for choice, test, words in (
+        ("vanilla", linear.to_reference, "to vanilla"),
+        ("the best", linear.to_best, "to the best"),
+    ):
+        browser.press(browser.label("#table-controls .choice", choice))
+        assert f"{comparison_text(test)} {words}" in browser.one("#heat tr[data-model=linear] td").text
 
 
 def test_spread_has_a_dot_for_each_seed(browser: Browser, data: PageData) -> None:
@@ -83,6 +104,118 @@ def test_study_without_any_run_opens(browser: Browser) -> None:
     assert browser.texts("#heat tbody td") == ["No model passes the filter."]
     assert not browser.one("#curves").is_displayed()
     assert not browser.one("#networks").is_displayed()
+
+
+# --- The forest plot of one number of labels --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def one() -> PageData:
+    return study(MODEL_IDS, labels=(100,), seeds=4)
+
+
+def strips(browser: Browser, css: str) -> list[int]:
+    """The number of marks in the strip of each row."""
+    return browser.js(
+        "return [...document.querySelectorAll('#heat tbody .strip')].map(e => e.querySelectorAll(arguments[0]).length)",
+        css,
+    )
+
+
+def test_one_number_of_labels_is_a_forest_plot_with_every_seed(browser: Browser, one: PageData) -> None:
+    browser.open(page(one))
+    cells = [row.cells[0] for row in one.table.rows]
+    assert browser.models() == MODEL_IDS
+    assert strips(browser, ".one circle") == [cell.n for cell in cells] == [4, 3, 4, 3, 4, 4, 4]
+    assert strips(browser, ".whisker line") == [1] * 7
+    assert strips(browser, ".leading path") == [int(cell.leading) for cell in cells]
+    assert strips(browser, ".other path") == [int(not cell.leading) for cell in cells]
+    assert strips(browser, ".paper path") == strips(browser, ".paper-whisker line") == [1] * 6 + [0]
+    for cell, shown in zip(cells, browser.texts("#heat tbody td:nth-child(3)"), strict=True):
+        assert shown == ("● " if cell.leading else "") + value(cell.aer, cell.se)
+    assert not browser.one("#spread").is_displayed()
+    assert not browser.one("#heat-legend").text
+
+
+def test_forest_plot_draws_the_numbers_to_scale(browser: Browser, one: PageData) -> None:
+    browser.open(page(one))
+    browser.press(browser.label("#table-controls .choice", "linear"))
+    script = """
+      return [...document.querySelectorAll('#heat tbody .strip')].map(strip => {
+        const boxes = (css) => [...strip.querySelectorAll(css)].map(e => e.getBoundingClientRect());
+        const at = (css) => boxes(css).map(box => (box.left + box.right) / 2);
+        const [{ left, right }] = boxes('.whisker line');
+        return [at('.leading path, .other path')[0], left, right, at('.paper path')[0] ?? null, at('.one circle')];
+      })"""
+    places: list[list[Any]] = browser.js(script)
+    cells = [row.cells[0] for row in one.table.rows]
+    assert all(cell.aer is not None and cell.se is not None for cell in cells)
+    means = np.array([cell.aer for cell in cells], float)
+    spreads = np.array([cell.se for cell in cells], float)
+    slope, start = np.polyfit(means, [place[0] for place in places], 1)  # pixels for a percentage point
+    for number, place in enumerate(places):
+        cell = cells[number]
+        expected = [means[number] - spreads[number], means[number] + spreads[number]]
+        assert place[1:3] == pytest.approx([start + slope * end for end in expected], abs=1.0)
+        if cell.paper_aer is not None:
+            assert place[3] == pytest.approx(start + slope * cell.paper_aer, abs=1.0)
+        errors = one.table.errors[one.table.rows[number].model, 100].values()
+        assert sorted(place[4]) == pytest.approx(sorted(start + slope * error for error in errors), abs=1.0)
+
+
+def test_forest_plot_is_sorted_filtered_and_changed_with_the_keyboard(browser: Browser, one: PageData) -> None:
+    browser.open(page(one))
+    head = browser.one("#heat thead th:nth-child(3) button")
+    browser.js("arguments[0].focus()", head)
+    for key, order in ((Keys.ENTER, by_error(one, 0)), (Keys.SPACE, by_error(one, 0)[::-1])):
+        browser.driver.switch_to.active_element.send_keys(key)
+        assert browser.models() == order
+        labels = browser.js("return [...document.querySelectorAll('#heat .strip svg')].map(e => e.ariaLabel)")
+        assert [label.partition(": ")[0] for label in labels] == order
+    browser.one("#filter-text").send_keys("base")
+    assert strips(browser, ".one circle") == [3, 4]
+    paper = browser.label("#table-controls", "the paper")
+    paper.send_keys(Keys.SPACE)
+    assert strips(browser, ".paper path") == [0, 0]
+    assert "25.8" not in browser.one("#heat").text
+    best = browser.label("#table-controls .choice + .tick + .choice", "vanilla")
+    best.send_keys(Keys.ARROW_LEFT)
+    assert "against the best" in browser.one("#heat thead").text
+
+
+def test_forest_plot_fits_a_narrow_window(browser: Browser, one: PageData) -> None:
+    browser.resize(420)
+    try:
+        browser.open(page(one))
+        assert browser.js("return document.documentElement.scrollWidth") <= 420
+    finally:
+        browser.cdp("Emulation.clearDeviceMetricsOverride")
+
+
+# --- The paper's conclusions ------------------------------------------------------------------------------------
+
+
+def test_conclusions_are_shown_with_their_tests_and_the_cost(browser: Browser, data: PageData) -> None:
+    costly = replace(data.table, cost=(Cost(100, 20, 12.5, 3000.0), Cost(1000, 20, 2.5, 100.0)))
+    browser.open(page(replace(data, table=costly)))
+    found = conclusions(data.table)
+    with_amlp_4 = ["vanilla − AMLP"]  # which has the paper's lowest error with 1000 labels, not with 100
+    assert [one.claim.test for one in found] == ["baseline − baseline-noise", "rand-init − vanilla", *with_amlp_4]
+    assert browser.texts("#conclusions-table tbody th small") == [one.claim.test for one in found]
+    shown = browser.texts("#conclusions-table tbody td")
+    assert len(shown) == len(found) * 2
+    for text, finding in zip(shown, (one.findings.get(labels) for one in found for labels in (100, 1000)), strict=True):
+        assert (text == "–") if finding is None else text.endswith(f" {finding.holds}{finding.evidence}")
+    assert shown.count("–") == 1
+    assert browser.texts("#conclusions-summary li") == summary(found)
+    assert browser.texts("#cost tbody tr:last-child td") == ["40", "15.0", "3,100"]
+
+
+def test_a_study_of_other_data_has_no_conclusions(browser: Browser, data: PageData) -> None:
+    results = [Result(run.model, run.labels, run.seed, run.error) for run in data.runs if run.error is not None]
+    browser.open(page(replace(data, table=tabulate(results, data="digits"))))
+    assert not browser.one("#conclusions").is_displayed()
+    assert not browser.one("nav a[href='#conclusions']").is_displayed()
 
 
 # --- What its controls do ---------------------------------------------------------------------------------------

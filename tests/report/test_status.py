@@ -22,8 +22,11 @@ def test_the_estimate_counts_copies(monkeypatch: pytest.MonkeyPatch) -> None:
         Status({f: replace(c, copies=copies) for f, c in tiny(batch_size=100).items()}, []) for copies in (1, 3)
     )
     size = (784, 1000, 500, 10), 10**7, 1, 1
-    # 100 labelled rows, and 100 without a label of which each goes up clean and each copy up and down.
-    assert estimate(copied, *size) / estimate(once, *size) == pytest.approx((1 + 1 + 2 * 3) / (1 + 1 + 2), rel=0.01)
+    # 100 labelled rows, and 100 without a label of which each goes up clean and each copy up and down: three products a
+    # layer, but two at the encoder's first.
+    layers = 784 * 1000 + 1000 * 500 + 500 * 10
+    products = [3 * (1 + 1 + 2 * copies) * layers - (1 + 1 + copies) * 784 * 1000 for copies in (1, 3)]
+    assert estimate(copied, *size) / estimate(once, *size) == pytest.approx(products[1] / products[0], rel=0.01)
 
 
 def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
@@ -34,8 +37,9 @@ def test_the_estimate_is_for_so_many_cores_and_without_what_failed(
     with closing(Store.open(tmp_path / "study.db")) as store:
         store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
         status = Status.of(store, configs)
-        # Two runs of two epochs of twelve steps: 300 rows go up and 100 come down, and a gradient costs twice as much.
-        products = 2 * 2 * 12 * 1.4 * 3 * 2 * 400 * (64 * 8 + 8 * 4 + 4 * 10) / 1e9
+        # Two runs of two epochs of twelve steps: 300 rows go up and 100 come down, and a gradient costs twice as much,
+        # but for that of the input.
+        products = 2 * 2 * 12 * 1.4 * 2 * (3 * 400 * (64 * 8 + 8 * 4 + 4 * 10) - 300 * 64 * 8) / 1e9
         others = 2 * 2 * 12 * 0.002 + 10
         for slots, cores in ((1, 1), (4, 1), (1, 2)):
             found = estimate(status, (64, 8, 4, 10), 1198, slots, cores)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import cell, runs, welch
+from made_up import cell, runs, to_vanilla
 
 from laddernet.network.models import MODELS
+from laddernet.report.comparisons import holm, paired
 from laddernet.report.tables import PAPER, Cell, Result, Spearman, tabulate
-from laddernet.report.writers import to_latex, to_markdown
+from laddernet.report.writers import to_markdown
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -131,8 +132,9 @@ def test_the_difference_is_ours_less_the_papers() -> None:
 
 @pytest.mark.parametrize(("aer", "within"), [(1.1, True), (1.1001, False), (0.9, True), (0.8999, False)])
 def test_two_standard_errors_are_those_of_the_difference(aer: float, within: bool) -> None:
-    got = Cell(100, n=2, wanted=2, failed=0, aer=aer, se=0.03, paper_aer=1.0, paper_se=0.04)  # 2·√(0.03² + 0.04²) = 0.1
+    got = Cell(100, n=3, wanted=3, failed=0, aer=aer, se=0.03, paper_aer=1.0, paper_se=0.04)  # 2·√(0.03² + 0.04²) = 0.1
     assert got.within_two_se is within
+    assert Cell(100, n=2, wanted=3, failed=0, aer=aer, se=0.03, paper_aer=1.0, paper_se=0.04).within_two_se is None
 
 
 @pytest.mark.parametrize(
@@ -204,62 +206,72 @@ def test_too_few_models_or_constant_ranks_have_no_correlation(errors: dict[str, 
     assert "order: 100 labels: –" in to_markdown(table)
 
 
-# --- Welch ------------------------------------------------------------------------------------------------------
+# --- Comparisons ------------------------------------------------------------------------------------------------
 
-# The first example of Wikipedia's "Welch's t-test", where t = −2.46, ν = 25.0 and p = 0.021.
-A1 = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4]
-A2 = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4]
+VANILLA = [1.10, 1.20, 1.30, 1.15, 1.25]
 
 
-def test_welch_on_a_published_example() -> None:
-    test = welch(tabulate(runs("linear", A1) + runs("vanilla", A2), data="digits"), "linear")
-    assert round(test.t, 2) == -2.46
-    assert round(test.p, 3) == 0.021
-    assert test.p_adjusted == test.p  # the only test
-    assert test.difference == pytest.approx(sum(A1) / 15 - sum(A2) / 15)
+def shifted(by: float, noise: float = 0.01) -> list[float]:
+    return [error + by + noise * (-1) ** seed for seed, error in enumerate(VANILLA)]
 
 
-errors_with_spread = st.lists(st.integers(0, 200), min_size=2, max_size=8).filter(lambda counts: len(set(counts)) > 1)
+def test_each_model_is_compared_with_vanilla_and_with_the_best_over_the_common_seeds() -> None:
+    results = runs("vanilla", VANILLA) + runs("linear", shifted(3)[:4]) + runs("gaussian", shifted(-0.5))
+    results += runs("no-sig", [2.0]) + runs("vanilla", [3.0, 3.1], 50)
+    table = tabulate(results, data="digits", wanted={("no-mult", 100): 3})
+    errors = {"vanilla": VANILLA, "linear": shifted(3)[:4], "gaussian": shifted(-0.5), "no-sig": [2.0]}
+    by_seed = {model: dict(enumerate(each)) for model, each in errors.items()}
+    for name, other in (("to_reference", "vanilla"), ("to_best", "gaussian")):
+        expected = holm({model: paired(each, by_seed[other]) for model, each in by_seed.items() if model != other})
+        assert {row.model: found for row in table.rows if (found := getattr(row.cells[1], name))} == expected
+    assert to_vanilla(table, "linear").n == 4
+    assert to_vanilla(table, "no-sig").verdict == "too few seeds"
+    assert all(row.cells[0].to_reference is row.cells[0].to_best is None for row in table.rows)
 
 
-@given(errors_with_spread, st.one_of(errors_with_spread, st.just([7, 7, 7])))
-@few
-def test_welch_is_its_formula(ours: list[int], vanilla: list[int]) -> None:
-    x, y = np.array(ours) / 10, np.array(vanilla) / 10
-    test = welch(tabulate(runs("linear", x) + runs("vanilla", y), data="digits"), "linear")
-    u, v = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
-    t = (x.mean() - y.mean()) / math.sqrt(u + v)
-    df = (u + v) ** 2 / (u**2 / (len(x) - 1) + v**2 / (len(y) - 1))
-    assert test.t == pytest.approx(t, abs=1e-6)
-    assert test.p == pytest.approx(t_two_sided(t, df), abs=1e-4)
-
-
-def test_p_values_are_corrected_by_benjamini_and_hochberg_over_the_whole_table() -> None:
-    rng = np.random.default_rng(0)
-    table = tabulate(
-        [
-            Result(model, labels, seed, float(rng.uniform(1 + place * 0.1, 3)))
-            for place, model in enumerate(["vanilla", "linear", "gaussian", "a:A"])
-            for labels in (100, 1000)
-            for seed in range(5)
-        ],
-        data="mnist",
+def test_each_number_of_labels_is_a_family_of_its_own() -> None:
+    models = {"vanilla": VANILLA, "linear": shifted(0.1, 0.05), "gaussian": shifted(0.2)}
+    few, many = (
+        [run for model, errors in models.items() for run in runs(model, errors, labels)] for labels in (50, 100)
     )
-    tests = [c.welch for row in table.rows for c in row.cells if c.welch]
-    assert len(tests) == 6
-    tests.sort(key=lambda test: test.p)
-    for i, test in enumerate(tests):
-        expected = min(1, *(6 * later.p / (k + 1) for k, later in enumerate(tests) if k >= i))
-        assert test.p_adjusted == pytest.approx(expected)
-    assert "Benjamini and Hochberg's correction over all 6 tests" in to_markdown(table)
+    together, alone = tabulate(few + many, data="digits"), tabulate(few, data="digits")
+    for model in ("linear", "gaussian"):
+        assert to_vanilla(together, model, 50) == to_vanilla(together, model, 100) == to_vanilla(alone, model, 50)
 
 
-@pytest.mark.parametrize(
-    ("model", "vanilla"),
-    [([1.1] * 3, [1.1] * 3), ([1.1] * 3, [2.2] * 7), ([1, 2], [1]), ([1], [1, 2]), ([1, 2], []), ([], [1, 2])],
-)
-def test_a_welch_test_that_cannot_be_made_is_absent(model: list[float], vanilla: list[float]) -> None:
-    table = tabulate(runs("linear", model) + runs("vanilla", vanilla), data="digits")
-    assert all(c.welch is None for row in table.rows for c in row.cells)
-    assert "Welch tests against vanilla: –" in to_markdown(table)
-    assert to_latex(table).count("tabular}") == 2  # one table: there is no second, empty one
+def test_the_leading_models_are_the_best_and_those_that_no_test_distinguishes_from_it() -> None:
+    results = runs("vanilla", VANILLA) + runs("gaussian", shifted(0.02, 0.05)) + runs("linear", shifted(3))
+    table = tabulate(results + runs("no-sig", [1.2, 1.3]), data="digits")
+    assert {row.model: (row.cells[0].best, row.cells[0].leading) for row in table.rows} == {
+        "vanilla": (True, True),
+        "gaussian": (False, True),
+        "linear": (False, False),
+        "no-sig": (False, False),  # too few seeds to say
+    }
+
+
+def test_no_model_leads_where_nothing_can_be_tested() -> None:
+    table = tabulate(runs("vanilla", [1.0, 1.2]) + runs("linear", [5.0, 5.2]), data="digits")
+    assert [(row.cells[0].best, row.cells[0].leading) for row in table.rows] == [(True, False), (False, False)]
+
+
+def test_a_model_better_over_the_common_seeds_is_not_called_worse() -> None:
+    results = [Result("vanilla", 100, seed, error) for seed, error in enumerate([2.0, 2.1, 2.2, 0.1, 0.1, 0.1])]
+    table = tabulate(results + runs("linear", [1.5, 1.61, 1.69]), data="digits")
+    assert cell(table, "vanilla").best
+    assert cell(table, "linear").leading
+
+
+def test_a_lucky_run_is_not_the_best_if_other_models_have_enough_seeds() -> None:
+    table = tabulate(runs("vanilla", VANILLA) + runs("linear", [0.5]), data="digits")
+    assert [row.model for row in table.rows if row.cells[0].best] == ["vanilla"]
+    assert [
+        row.model
+        for row in tabulate(runs("vanilla", [1.0]) + runs("linear", [0.5]), data="x").rows
+        if row.cells[0].best
+    ] == ["linear"]
+
+
+def test_the_errors_are_kept_by_seed() -> None:
+    table = tabulate([Result("vanilla", 100, 7, 1.5), Result("vanilla", 100, 3, 1.0)], data="mnist")
+    assert table.errors == {("vanilla", 100): {7: 1.5, 3: 1.0}}

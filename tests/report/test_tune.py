@@ -7,7 +7,7 @@ from laddernet.tune.outcome import Outcome, Tried
 
 def test_one_draw_or_equal_ones_are_not_shown_as_certain() -> None:
     shown = [error(Tried(0, "complete", {}, {}, errors)) for errors in ([7.0], [7.0, 7.0], [7.0, 8.0])]
-    assert shown == ["7.00 (1 draw)", "7.00 (2 equal draws)", "7.50 ± 0.71"]
+    assert shown == ["7.00 (1 draw)", "7.00 (2 equal draws)", "7.5 ± 0.5"]
 
 
 def test_everything_on_the_page_is_escaped() -> None:

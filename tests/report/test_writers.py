@@ -3,18 +3,19 @@ import io
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import cell, runs, welch
+from made_up import cell, runs, to_vanilla
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console
 
 from laddernet.network.models import MODELS
+from laddernet.report.cost import Cost
 from laddernet.report.tables import Table, tabulate
 from laddernet.report.writers import to_csv, to_latex, to_markdown, to_rich
 
@@ -29,7 +30,7 @@ few = settings(max_examples=30, deadline=None)
 def table() -> Table:
     results = [
         *runs("vanilla", [1.0, 1.1, 1.2]),
-        *runs("linear", [4.0, 5.0]),
+        *runs("linear", [4.0, 4.5, 5.0]),
         *runs("gaussian", [0.9]),
         *runs("vanilla", [3.0, 3.3], 50),
         *runs("my_gate.py:Gate", [2.0, 2.5], 50),
@@ -46,45 +47,74 @@ def printed(table: Table, **options: Any) -> str:
 
 def grid(markdown: str) -> list[list[str]]:
     """The cells of the first table, with their markup."""
-    block = markdown.split("\n\n")[1]
+    block = next(block for block in markdown.split("\n\n") if block.startswith("|"))
     return [line.strip("|").split("|") for line in block.replace(" | ", "|").replace("| ", "|").splitlines()]
 
 
 def test_markdown_shows_every_state_of_a_cell(table: Table) -> None:
     text = to_markdown(table)
-    assert text.startswith("Test error on mnist in per cent: average (AER) ± standard error (SE).\n\n| model |")
+    assert text.startswith(
+        "- 50 labels: my\\_gate\\.py\\:Gate has the lowest mean error, 2.25 ± 0.25 %. Too few seeds to"
+    )
+    assert "\n- 100 labels: vanilla has the lowest mean error, 1.10 ± 0.06 %. Worse: linear. Too few seeds for" in text
+    assert "Test error on mnist in per cent: mean ± standard error over the seeds, whose number is in brackets." in text
     lines = text.splitlines()
-    assert "| vanilla | 3.150 ± 0.150 | **1.100 ± 0.058** |" in lines
-    assert "| *paper* | – | 1.086 ± 0.023 (+0.014≈) |" in lines
+    assert "| vanilla | 3.15 ± 0.15 (2) | **1.10 ± 0.06 (3)** |" in lines
+    assert "| *paper* | – | 1.086 ± 0.023 (+0.01≈) |" in lines
     assert "| no-sig | – | – (0/3, 1 failed) |" in lines
     assert "| no-mult | – | – |" in lines
-    assert "| linear | – | 4.500 ± 0.500 (2/10, 2 failed) |" in lines
-    assert "| gaussian | – | 0.900 (1/3) |" in lines
+    assert "| linear | – | 4.50 ± 0.29 (3/10, 2 failed) |" in lines
+    assert "| gaussian | – | 0.90 (1/3) |" in lines
     assert "| *paper* | – | 1.064 ± 0.021 (−0.164) |" in lines
-    assert "| my\\_gate\\.py\\:Gate | **2.250 ± 0.250** | – |" in lines
-    assert "10 of 26 runs are finished, 3 failed." in text
-    assert "Complete cells have n = 2 or 3 runs" in text
+    assert "| my\\_gate\\.py\\:Gate | 2.25 ± 0.25 (2) | – |" in lines
+    assert "11 of 26 runs are finished, 3 failed." in text
     assert "2·√(SE² + SE_paper²)" in text
-    assert "100 labels: ρ = 1.000 (p = 0.333, 3 models)" in text
-    assert "| linear | – | +3.400 (p = " in text
+    assert "100 labels: ρ = 1.00 (p = 0.33, 3 models)" in text
+    assert "| linear | – | +3.40 ± 0.23 (p = 0.0046) |" in lines
+    assert "| gaussian | – | −0.10 (too few seeds) |" in lines
+    assert "| Gaussian is better than vanilla | vanilla − gaussian | – | too few seeds: +0.10, paper +0.02 |" in lines
+
+
+def test_plus_minus_is_explained_once_where_the_numbers_begin(table: Table) -> None:
+    for text in (to_markdown(table), to_latex(table).replace(r"$\pm$", "±"), printed(table)):
+        assert " ".join(text.split()).count("mean ± standard error over the seeds") == 1
+
+
+def test_a_table_without_tests_says_that_the_seeds_are_too_few() -> None:
+    table = tabulate(runs("vanilla", [1.0, 1.2]) + runs("linear", [5.0, 5.1]), data="digits")
+    for text in (to_markdown(table), to_latex(table), printed(table)):
+        shown = " ".join(text.split())
+        assert "Paired tests against vanilla: too few seeds; a test needs 3 that both models have." in shown
+        assert "p = " not in shown
+        assert "**" not in shown
+    assert to_latex(table).count("tabular}") == 2  # one table: there is no second, empty one
+    assert "Paired tests" not in to_markdown(tabulate(runs("linear", [5.0, 5.1]), data="digits"))
+
+
+def test_the_cost_is_shown_by_number_of_labels_and_in_all(table: Table) -> None:
+    costly = replace(table, cost=(Cost(50, 4, 1.25, 400.0), Cost(100, 7, 10.0, 1100.4)))
+    lines = to_markdown(costly).splitlines()
+    assert "| 50 labels | 4 | 1.2 | 400 |" in lines
+    assert "| all | 11 | 11.2 | 1,500 |" in lines
 
 
 def test_equal_errors_are_not_shown_as_certain() -> None:
     table = tabulate([*runs("vanilla", [1.5] * 3), *runs("linear", [2.0, 2.5])], data="mnist")
     assert cell(table, "vanilla").within_two_se is None
     for shown in (to_markdown(table), to_latex(table), printed(table)):
-        assert "0.000" not in shown
-        assert "1.500" in shown
+        assert "± 0.00 " not in shown
+        assert "1.50 (3)" in shown
         assert "the spread is unknown, not 0" in " ".join(shown.split())
     assert "spread is unknown" not in to_markdown(tabulate(runs("linear", [2.0, 2.5]), data="mnist"))
 
 
 def test_a_cell_outside_two_standard_errors_is_marked() -> None:
-    assert "1.086 ± 0.023 (+0.464≠)" in to_markdown(tabulate(runs("vanilla", [1.5, 1.6]), data="mnist"))
+    assert "1.086 ± 0.023 (+0.51≠)" in to_markdown(tabulate(runs("vanilla", [1.5, 1.6, 1.7]), data="mnist"))
+    assert "1.086 ± 0.023 (+0.46)" in to_markdown(tabulate(runs("vanilla", [1.5, 1.6]), data="mnist"))  # too few to say
 
 
 def test_nought_has_no_minus() -> None:
-    assert "(+0.000≈)" in to_markdown(tabulate(runs("vanilla", [1.0857, 1.0861]), data="mnist"))
+    assert "(+0.000≈)" in to_markdown(tabulate(runs("vanilla", [1.0857, 1.0860, 1.0861]), data="mnist"))
 
 
 def test_without_the_papers_data_there_is_no_word_of_the_paper() -> None:
@@ -109,9 +139,9 @@ def test_the_terminal_shows_what_markdown_shows(table: Table) -> None:
     assert "\x1b" not in shown
 
 
-def test_the_terminal_shows_the_best_in_bold(table: Table) -> None:
+def test_the_terminal_shows_the_leading_models_in_bold(table: Table) -> None:
     shown = printed(table, force_terminal=True, color_system="standard")
-    assert re.findall(r"\x1b\[1m *(\d[^\x1b]* ± [^\x1b]*)\x1b", shown) == ["1.100 ± 0.058", "2.250 ± 0.250"]
+    assert re.findall(r"\x1b\[1m *(\d[^\x1b]* ± [^\x1b]*)\x1b", shown) == ["1.10 ± 0.06 (3)"]
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -122,14 +152,15 @@ def test_a_narrow_terminal_loses_no_digit(table: Table, width: int) -> None:
     assert max(map(len, out.getvalue().splitlines())) <= width
 
 
-def test_latex_is_a_booktabs_table_with_the_best_in_bold(table: Table) -> None:
+def test_latex_is_a_booktabs_table_with_the_leading_models_in_bold(table: Table) -> None:
     text = to_latex(table)
     assert text.isascii()
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 2
     assert r"\begin{tabular}{lrr}" in text
-    assert r"vanilla & 3.150 $\pm$ 0.150 & \textbf{1.100 $\pm$ 0.058} \\" in text
-    assert r"\quad\textit{paper} & \textendash{} & 1.086 $\pm$ 0.023 (+0.014$\approx$) \\" in text
-    assert r"my\_gate.py:Gate & \textbf{2.250 $\pm$ 0.250} & \textendash{} \\" in text
+    assert r"vanilla & 3.15 $\pm$ 0.15 (2) & \textbf{1.10 $\pm$ 0.06 (3)} \\" in text
+    assert r"\quad\textit{paper} & \textendash{} & 1.086 $\pm$ 0.023 (+0.01$\approx$) \\" in text
+    assert r"my\_gate.py:Gate & 2.25 $\pm$ 0.25 (2) & \textendash{} \\" in text
+    assert "vanilla has the lowest mean error" in text
     assert set(re.findall(r"\\begin{(.*?)}", text)) == {"table*", "tabular"}
 
 
@@ -137,14 +168,15 @@ def test_csv_has_every_number_of_a_cell(table: Table) -> None:
     lines = {(line["model"], line["labels"]): line for line in csv.DictReader(io.StringIO(to_csv(table)))}
     assert len(lines) == 6 * 2
     linear, vanilla, no_mult = (lines[model, "100"] for model in ("linear", "vanilla", "no-mult"))
-    counts = {"n": "2", "wanted": "10", "failed": "2", "complete": "False", "best": "False"}
+    counts = {"n": "3", "wanted": "10", "failed": "2", "complete": "False", "best": "False", "leading": "False"}
     assert linear.items() >= counts.items()
     assert float(linear["difference"]) == pytest.approx(4.5 - 5.027)
     assert linear["within_two_se"] == "True"
-    test = welch(table, "linear")
-    assert {name: float(linear[f"welch_{name}"]) for name in asdict(test)} == asdict(test)
-    assert (vanilla["best"], vanilla["welch_p"]) == ("True", "")
-    assert [no_mult[name] for name in ("aer", "se", "difference", "within_two_se", "welch_t")] == [""] * 5
+    test = to_vanilla(table, "linear")
+    for other in ("vanilla", "best"):  # which is vanilla
+        assert {name: float(linear[f"to_{other}_{name}"]) for name in asdict(test)} == asdict(test)
+    assert (vanilla["best"], vanilla["leading"], vanilla["to_vanilla_p"]) == ("True", "True", "")
+    assert [no_mult[name] for name in ("aer", "se", "difference", "within_two_se", "to_vanilla_t")] == [""] * 5
     assert (no_mult["data"], no_mult["paper_aer"]) == ("mnist", "3.041")
 
 
@@ -173,7 +205,9 @@ def test_no_study_has_nan_or_infinity_and_csv_reads_back(table: Table) -> None:
     for line, (model, c) in zip(lines, cells, strict=True):
         assert (line["model"], line["labels"]) == (model, str(c.labels))
         expected = {name: getattr(c, name) for name in NUMBERS}
-        expected |= {f"welch_{name}": getattr(c.welch, name, None) for name in ("difference", "t", "p", "p_adjusted")}
+        tests = {"to_best": c.to_best, "to_vanilla": c.to_reference}
+        names = ("difference", "se", "t", "p", "p_adjusted")
+        expected |= {f"{other}_{name}": getattr(test, name, None) for other, test in tests.items() for name in names}
         for name, number in expected.items():
             assert number is None or math.isfinite(number)
             assert (float(line[name]) if line[name] else None) == number
@@ -214,7 +248,8 @@ user_text = st.one_of(known, nasty).filter(lambda name: name not in MODELS)
 
 
 def study_of(name: str, data: str) -> Table:
-    return tabulate(runs("vanilla", [1.0, 1.1]) + runs(name, [2.0, 2.1]) + runs("linear", [3, 4]), data=data)
+    results = runs("vanilla", [1.0, 1.1, 1.2]) + runs(name, [2.0, 2.2, 2.1]) + runs("linear", [3, 4, 3.8])
+    return tabulate(results, data=data)
 
 
 def visible(name: str) -> str:
@@ -239,8 +274,8 @@ def test_csv_gives_spreadsheets_no_formula(name: str, data: str) -> None:
                 assert not part.lstrip().startswith(tuple("=+-@＝＋－＠"))
                 assert not part.startswith(("\t", "\r", "\n", "\0"))
         assert float(line["aer"]) >= 1
-    differences = [line["welch_difference"] for line in lines if line["model"] != "vanilla"]
-    assert [float(number) for number in differences] == [2.45, 1.0]  # linear, then the user's own
+    differences = [line["to_vanilla_difference"] for line in lines if line["model"] != "vanilla"]
+    assert [float(number) for number in differences] == [2.5, 1.0]  # linear, then the user's own
 
 
 @pytest.mark.parametrize(
@@ -285,8 +320,9 @@ def test_markdown_shows_a_name_as_it_is_and_nothing_more(name: str, data: str) -
     inline = [
         squeezed("".join(leaf.content for leaf in token.children or ())) for token in tokens if token.type == "inline"
     ]
-    assert inline[0] == squeezed(f"Test error on {visible(data)} in per cent: average (AER) ± standard error (SE).")
+    assert squeezed(f"Test error on {visible(data)} in per cent: mean ± standard error") in squeezed(" ".join(inline))
     assert inline.count(squeezed(visible(name))) >= 2  # in the table, and in the tests
+    assert squeezed(f"Worse: linear, {visible(name)}.") in squeezed(" ".join(inline))
 
 
 @pytest.mark.parametrize("name", ["https://e.x/y", "www.e.x"])

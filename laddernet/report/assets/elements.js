@@ -21,11 +21,8 @@ function fill(element, attributes, children) {
 // --- Numbers as text --------------------------------------------------------------------------------------------
 
 const minus = (text) => text.replace("-", "−");
-const fixed = (number, digits = 3) => (number === null ? "–" : minus(number.toFixed(digits)));
-const isSpread = (se) => se !== null && se >= 0.0005; // a few runs with equal errors do not make their mean certain
-const signed = (number) => (number >= 0 ? "+" : "") + fixed(number);
+const fixed = (number, digits) => (number === null ? "–" : minus(number.toFixed(digits)));
 const short = (number) => minus(String(+number.toPrecision(3)));
-const chance = (p) => (p < 0.001 ? "p < 0.001" : `p = ${p.toFixed(3)}`);
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const grouped = (number) => number.toLocaleString("en-GB");

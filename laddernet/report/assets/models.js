@@ -11,7 +11,6 @@ study.runs.forEach((run, place) => {
   byId.get(run.model)?.runs[study.labels.indexOf(run.labels)]?.push(run);
 });
 const hasPaper = study.models.some((model) => model.cells.some((cell) => cell.paper_aer !== null));
-const hasWelch = study.models.some((model) => model.cells.some((cell) => cell.welch));
 
 // Okabe and Ito's colours, each in three line styles: enough for 21 models.
 const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a"];
@@ -59,8 +58,9 @@ function showTop() {
   const tiles = [tile("Runs finished", `${done} of ${wanted}`, failed ? `${failed} failed` : "none failed")];
   study.labels.forEach((labels, column) => {
     const best = study.models.filter((model) => model.cells[column].best);
-    const value = best.length ? `${fixed(best[0].cells[column].aer, 2)} %` : "–";
-    tiles.push(tile(`Best with ${labelled(labels)}`, value, best.map((model) => model.id).join(", ") || "no cell is complete"));
+    const value = best.length ? `${best[0].cells[column].text} %` : "–";
+    tiles.push(tile(`Lowest with ${labelled(labels)}`, value, best.map((model) => model.id).join(", ") || "no cell is complete"));
   });
   at("tiles").append(...tiles);
+  at("findings").append(...study.findings.map((finding) => make("li", {}, finding)));
 }

@@ -51,7 +51,7 @@ function runRow(run) {
     "tr", {},
     make("th", { scope: "row" }, run.model), cell(grouped(run.labels), "number"), cell(String(run.seed), "number"),
     cell(`${MARKS[run.status] ?? ""} ${run.status}`, `status ${MARKS[run.status] ? run.status : ""}`),
-    cell(fixed(run.error), "number"), cell(fixed(run.seconds, 1), "number"),
+    cell(fixed(run.error, 2), "number"), cell(fixed(run.seconds, 1), "number"),
     make("td", {}, make("code", { title: run.fingerprint }, run.fingerprint.slice(0, 8))), make("td", {}, button),
   );
   function toggle() {

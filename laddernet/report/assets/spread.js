@@ -3,6 +3,10 @@
 let spreadLog = true;
 
 function startSpread() {
+  if (isForest) {
+    hideSection("spread");
+    return;
+  }
   at("spread-controls").append(
     scaleChoice((log) => {
       spreadLog = log;
@@ -14,6 +18,7 @@ function startSpread() {
 }
 
 function showSpread() {
+  if (isForest) return;
   const width = clamp(Math.floor(at("spread-panels").clientWidth / study.labels.length) - 16, 320, 640);
   at("spread-panels").replaceChildren(...study.labels.map((labels, column) => spreadPanel(labels, column, width)));
 }
@@ -27,12 +32,11 @@ function spreadPanel(labels, column, width) {
   // Seeds are offset up or down in turn, so that equal errors do not hide each other.
   const seeds = models.flatMap(({ errors, place }) => errors.map((error, k) => ({ error, place: place + (((2 * k) % 5) - 2) / row })));
   const finished = models.filter(({ aer }) => aer !== null);
-  const spreads = finished.filter(({ se }) => isSpread(se));
+  const spreads = finished.filter(({ se }) => se !== null);
   const papers = models.filter(({ paper_aer }) => paper_aer !== null);
   const ends = spreads.flatMap(({ aer, se }) => [aer - se, aer + se]);
   const x = scaleFor([...seeds.map(({ error }) => error), ...finished.map(({ aer }) => aer), ...ends, ...papers.map((d) => d.paper_aer)], spreadLog, width / 70);
-  const about = ({ id, aer, se, errors }) =>
-    `${id}: ${aer === null ? "no run is finished" : `${fixed(aer)}${isSpread(se) ? ` ± ${fixed(se)}` : ""} %, ${count(errors.length, "seed")}`}`;
+  const about = ({ id, aer, text, errors }) => `${id}: ${aer === null ? "no run is finished" : `${text} %, ${count(errors.length, "seed")}`}`;
   const across = (half) => ({ y1: (d) => d.place - half, y2: (d) => d.place + half });
   const svg = plot(`Error of each seed, with ${labelled(labels)}: the numbers are in the table above.`, {
     size: [width, row * Math.max(models.length, 1) + bottom + 10],

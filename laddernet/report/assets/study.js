@@ -22,6 +22,7 @@ startTable();
 startSpread();
 showModels();
 setTimeout(() => {
+  startConclusions();
   startCurves();
   startRuns();
   setTimeout(() => {
@@ -30,6 +31,7 @@ setTimeout(() => {
   });
 });
 drawAgain(() => {
+  if (isForest) showTable();
   showSpread();
   drawCurves();
   drawSurface();

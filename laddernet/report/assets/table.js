@@ -1,6 +1,10 @@
-// The table of test errors as a heat map.
+// The table of test errors: a heat map, or with one number of labels a forest plot (forest.js).
 
-const details = { paper: hasPaper, welch: false };
+const isForest = study.labels.length === 1;
+const TESTS = [["", "none"], ["best", "the best"], [study.reference, study.reference]].filter(
+  ([other]) => !other || study.models.some(({ cells }) => cells.some(({ tests }) => tests[other])),
+);
+const details = { paper: hasPaper, tests: isForest ? TESTS.at(-1)[0] : "", log: true };
 
 // A colour for each error of a column, from its lowest to its highest on a log scale.
 const heatColour = (place) => viridis(1 - 0.93 * place);
@@ -13,7 +17,9 @@ const columnColours = study.labels.map((_, column) => {
 const heat = sorter(
   [
     { text: "model", key: (model) => model.id },
-    ...study.labels.map((labels, column) => ({ text: labelled(labels), key: (model) => model.cells[column].aer })),
+    ...(isForest
+      ? forestColumns()
+      : study.labels.map((labels, column) => ({ text: labelled(labels), key: (model) => model.cells[column].aer }))),
   ],
   () => showModels(),
 );
@@ -24,41 +30,36 @@ function startTable() {
     showTable();
   };
   at("table-controls").append(
+    ...(isForest ? [scaleChoice(changed("log"))] : []),
     ...(hasPaper ? [tick("the paper’s values", details.paper, changed("paper"))] : []),
-    ...(hasWelch ? [tick(`Welch tests against ${study.reference}`, details.welch, changed("welch"))] : []),
+    ...(TESTS.length > 1 ? [choice("paired tests against", TESTS, details.tests, changed("tests"))] : []),
   );
+  at("table-notes").append(...study.notes.map((note) => make("li", {}, note)));
   at("heat").append(make("thead", {}, make("tr", {}, ...heat.heads)), make("tbody"));
+  at("heat").classList.add(isForest ? "forest" : "cells");
+  if (isForest) {
+    startForest();
+    return;
+  }
   const ramp = make("span", { class: "ramp", "aria-hidden": "true" });
   ramp.style.background = `linear-gradient(to right, ${d3.ticks(0, 1, 4).map(heatColour).join(", ")})`;
-  at("heat-legend").append("lowest of the column ", ramp, " highest, on a log scale");
-  at("table-notes").append(...tableNotes().map((note) => make("li", {}, note)));
-}
-
-function tableNotes() {
-  const notes = ["★ Lowest error of the complete cells of its column, also in bold. (7/10): 7 of 10 runs are finished."];
-  if (hasPaper)
-    notes.push(
-      "Paper: Table 1 of Pezeshki et al. (2016), and our average − the paper’s: ≈ within, ≠ outside two standard errors of the difference.",
-    );
-  if (hasWelch)
-    notes.push(
-      `Welch tests: the average − ${study.reference}’s with the same number of labels, and the p-value after Benjamini and Hochberg’s correction over all tests of the table.`,
-    );
-  const ranks = study.spearman.map(
-    ({ labels, rho, p, n }) => `${labelled(labels)}: ${rho === null ? "–" : `ρ = ${fixed(rho)} (${chance(p)}, ${n} models)`}`,
-  );
-  if (ranks.length) notes.push(`Spearman rank correlation with the paper’s order: ${ranks.join("; ")}.`);
-  return [...study.remarks, ...notes];
+  at("heat-legend").append("lowest of the column ", ramp, " highest, on a log scale; ● and bold: see below");
 }
 
 function showTable() {
+  const cells = isForest ? forestCells() : (model) => model.cells.map(tableCell);
   const rows = shown.map((model) => {
-    const name = make("th", { scope: "row", title: model.description }, make("b", {}, model.id), make("small", {}, model.group));
-    return make("tr", { "data-model": model.id }, name, ...model.cells.map(tableCell));
+    const name = make("th", { scope: "row", title: `${model.id}: ${model.description}` }, make("b", {}, model.id), make("small", {}, model.group));
+    return make("tr", { "data-model": model.id }, name, ...cells(model));
   });
-  const none = make("tr", {}, make("td", { colspan: study.labels.length + 1, class: "empty" }, "No model passes the filter."));
+  const none = make("tr", {}, make("td", { colspan: heat.heads.length, class: "empty" }, "No model passes the filter."));
   at("heat").tBodies[0].replaceChildren(...(rows.length ? rows : [none]));
 }
+
+const otherName = () => (details.tests === "best" ? "the best" : details.tests);
+
+/** A cell's mean and standard error, in bold if it is among the best. */
+const valueOf = (cell) => make(cell.leading ? "strong" : "span", { class: "value" }, cell.leading ? "● " : "", cell.text);
 
 function tableCell(cell, column) {
   const box = make("td");
@@ -68,18 +69,10 @@ function tableCell(cell, column) {
     box.style.backgroundColor = columnColours[column](cell.aer);
     box.style.color = ink(columnColours[column](cell.aer));
   }
-  box.append(make(cell.best ? "strong" : "span", { class: "value" }, cell.best ? "★ " : "", fixed(cell.aer)));
-  if (isSpread(cell.se)) box.append(make("span", { class: "se" }, ` ± ${fixed(cell.se)}`));
-  const remarks = [];
-  if (cell.n < cell.wanted) remarks.push(`${cell.n}/${cell.wanted}`);
-  if (cell.failed) remarks.push(`${cell.failed} failed`);
-  if (remarks.length) box.append(make("span", { class: "remark" }, ` (${remarks.join(", ")})`));
-  if (details.paper && cell.paper_aer !== null) {
-    const mark = cell.within === null ? "" : cell.within ? "\u00a0≈" : "\u00a0≠";
-    const difference = cell.difference === null ? "" : `, ${signed(cell.difference)}${mark}`;
-    box.append(make("small", {}, `paper ${fixed(cell.paper_aer)} ± ${fixed(cell.paper_se)}${difference}`));
-  }
-  if (details.welch && cell.welch)
-    box.append(make("small", {}, `${signed(cell.welch.difference)} to ${study.reference}, ${chance(cell.welch.p_adjusted)}`));
+  box.append(valueOf(cell));
+  if (cell.counts) box.append(make("span", { class: "remark" }, ` ${cell.counts}`));
+  if (details.paper && cell.paper) box.append(make("small", {}, `paper ${cell.paper}${cell.to_paper ? `, ${cell.to_paper}` : ""}`));
+  const test = cell.tests[details.tests];
+  if (test) box.append(make("small", {}, `${test.parts[0]} (${test.parts[1]}) to ${otherName()}`));
   return box;
 }
