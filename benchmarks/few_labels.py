@@ -173,7 +173,7 @@ def benchmark(asked: argparse.Namespace, console: Console) -> int:
     if asked.list:
         print("\n".join(rows_of([SIZES, *(size_row(name, parts) for name, parts in sizes.items())])))
         return 0
-    check_installed(methods)
+    check_installed([] if asked.page else methods)
     path = asked.out / "results.jsonl"
     with writing(asked.out):
         asked.out.mkdir(parents=True, exist_ok=True)
