@@ -9,9 +9,9 @@ ways, and the classifier is trained again. Errors on test rows are means over fi
 import sys
 import warnings
 
-import few_labels
 import few_labels_data as data
 import numpy as np
+from few_labels_methods import draw_labels
 
 from laddernet import LadderClassifier
 from laddernet.table.suggest import rank
@@ -24,7 +24,7 @@ DRAWS, COUNT = 5, 20
 def errors(parts: data.Parts, draw: int) -> tuple[float, float, float]:
     """Return the test errors before, with labels of random rows, and with labels of suggested rows."""
     few = 2 if len(np.unique(parts.y_train)) <= 5 else 1
-    first = few_labels.draw_labels(parts.y_train, few, draw)
+    first = draw_labels(parts.y_train, few, draw)
     unlabelled = np.flatnonzero(first < 0)
 
     def trained(more: np.ndarray) -> tuple[LadderClassifier, float]:

@@ -48,7 +48,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         None: as many steps as rows, but at least 300 and at most 1000; range: at most 5000.
     batch_size : unlabelled rows per step, and labelled rows per step.
     learning_rate, weight_decay : AdamW; the rate falls to 0 over the last 70 % of steps. Decay None: 0.5; range: 0.2.
-    label_smoothing : share of a label, in [0, 1), spread over all classes. None: one over their number; range: 0.
+    label_smoothing : share of a label, in [0, 1), spread over all classes. None: 1 / classes, sharpened; range: 0.
     n_networks : number of networks, with different initial values; their mean logits decide. None: 4; range: 1.
     linear_share : share, in [0, 1), of one more network in that mean. It has no hidden layers and no reconstruction,
         so its class boundaries are linear. None: 0.25; range: 0 (no such network).

@@ -18,13 +18,14 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, compute_class_weight
 
+from laddernet.classifier.confidence import linear_accuracy, sharpness
 from laddernet.classifier.defaults import defaults, distance_apart
 from laddernet.classifier.display import progress_of
 from laddernet.classifier.labels import UNLABELLED
 from laddernet.classifier.parameters import Parameters, check_scale, plan
 from laddernet.classifier.scaling import find_scaling
 from laddernet.errors import InputError
-from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, statistics
+from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, join, statistics
 from laddernet.machine import cores, on_cores
 from laddernet.network.ladder import Ladder
 from laddernet.training.checkpoint import from_named_arrays, named_arrays
@@ -37,6 +38,7 @@ from laddernet.training.settings import precision_notice
 from laddernet.training.step import ladder_of
 
 _STATISTICS_ROWS = 10_000  # the normalisation for prediction is measured on at most this many rows
+_ACCURACY_ROWS, _CONFIDENCE_ROWS = 500, 1000  # the most rows that `sharpness` is found with: labelled, and of all
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Learned:
     how: str  # of `SCALINGS`
     scaling: Scaling
     networks: list[dict[str, np.ndarray]]  # arrays by name, statistics among them
-    shares: list[float]  # the weight of each network's logits in the prediction
+    shares: list[float]  # the weight of each network's logits in the prediction; above 1 in total if sharpened
     history: list[dict[str, Any]]
     steps: int
     noise: tuple[float, ...]
@@ -124,11 +126,14 @@ def learn(given: Parameters, x: Rows, classes: np.ndarray, codes: np.ndarray, ea
         networks = [
             watch.best or _parameters(ladder, table, seen) for watch, ladder in zip(watches, ladders, strict=True)
         ]
+        shares = planned.shares
+        if given.label_smoothing is None and planned.label_smoothing:
+            shares = _sharpened(shares, networks, table, seeds[0])
     return Learned(
         how,
         scaling,
         networks,
-        planned.shares,
+        shares,
         history=[{"network": number, **record} for number, watch in enumerate(watches) for record in watch.history],
         steps=sum(watch.history[-1]["step"] for watch in watches),
         noise=programs[0].noise,
@@ -282,6 +287,19 @@ def _parameters(ladder: Ladder, table: Table, seen: np.ndarray) -> dict[str, np.
     mu, sigma = statistics(table.bring, seen, *encoder_arrays(arrays))
     known = {"mu": mu, "sigma": sigma}
     return arrays | {f"statistics.{name}.{l}": a for name, all_l in known.items() for l, a in enumerate(all_l)}
+
+
+def _sharpened(
+    shares: Sequence[float], networks: Sequence[dict[str, np.ndarray]], table: Table, seed: int
+) -> list[float]:
+    """Return the shares multiplied by the `sharpness` that makes up for the label smoothing."""
+    rng = np.random.default_rng(seed)
+    labelled = np.sort(rng.permutation(len(table.labelled))[:_ACCURACY_ROWS])
+    rows = np.sort(rng.permutation(table.x.shape[0])[:_CONFIDENCE_ROWS])
+    accuracy = linear_accuracy(table.bring(table.labelled[labelled]), table.codes[labelled], seed)
+    joined = join([folded(network, table.scaling) for network in networks], shares)
+    factor = sharpness(joined.logits(table.x[rows]), accuracy, len(labelled))
+    return [factor * share for share in shares]
 
 
 class _Watch:

@@ -43,12 +43,13 @@ def _network(ladder: LadderClassifier | None) -> dict[str, Any] | None:
     layers = sum(name.startswith("networks.0.encoder.") and name.endswith(".W") for name in fitted)
     shapes = [fitted[f"networks.0.encoder.{l}.W"].shape for l in range(layers)]  # a file has its arrays in any order
     deep = sum(f"networks.{number}.encoder.1.W" in fitted for number in range(about["networks"]))
+    linear = round(about["shares"][-1] / (sum(about["shares"]) or 1.0), 9)  # all may be sharpened by one factor
     steps = round(about["n_steps"] / about["networks"])  # of each network, as --max-steps counts them
     settings = {"steps": steps, "noise": about["noise"], "recon_weights": about["recon_weights"]}
     return {
         "model": str(ladder.model),
         "networks": deep,
-        "linear_share": about["shares"][-1] if deep < about["networks"] else 0.0,
+        "linear_share": linear if deep < about["networks"] else 0.0,
         "sizes": [shapes[0][0], *(units for _, units in shapes)],
         "parameters": sum(a.size for name, a in fitted.items() if ".encoder." in name or ".decoder." in name),
         "settings": settings | {name: parameters[name] for name in names},
