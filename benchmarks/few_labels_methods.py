@@ -192,7 +192,7 @@ def check_installed(methods: Iterable[str]) -> None:
     if missing := sorted({p for m in methods if not find_spec(p := METHODS[m].package)}):
         of = ", ".join(m for m in METHODS if METHODS[m].package in missing)
         raise InputError(
-            f"{', '.join(missing)} is not installed: `pip install -e '.[bench]'` brings it, or leave {of} out of "
+            f"{', '.join(missing)} is not installed: `pip install -e '.[rivals]'` brings it, or leave {of} out of "
             "--methods."
         )
 

@@ -3,7 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,17 @@ from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
 from laddernet.table.cells import texts
-from laddernet.table.checks import check_types, column_names, require_frame
+from laddernet.table.checks import column_names, require_frame
 from laddernet.table.columns import ENOUGH, IDENTIFIER, Column, not_understood, read_columns
 from laddernet.table.estimate import Estimate
 from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
-from laddernet.table.stored import Classifier, restored_classifier
+from laddernet.table.stored import Classifier, content, restored
 from laddernet.table.suggest import suggest_rows
 from laddernet.table.table import Table, listed, unique_names
-from laddernet.table.transformer import restore, state, transformed
+from laddernet.table.transformer import transformed
 
 _KIND = "table"
-_PREFIX = "classifier/"
-_MOST_RARE = 10  # the most rows that a rare category may have
 
 
 @dataclass(frozen=True)
@@ -330,27 +328,8 @@ class TableModel:
         InputError
             If the file cannot be written.
         """
-        arrays, learned = state(self.columns, self.transformer)
-        fitted, about = self.classifier.state()
-        modelfile.write(
-            path,
-            _KIND,
-            arrays | {_PREFIX + name: array for name, array in fitted.items()},
-            {
-                "target": self.target,
-                "columns": [asdict(column) for column in self.columns],
-                "dropped": self.dropped,
-                "positional": self.positional,
-                "learned": learned,
-                "classes": list(self.classes),
-                "labels": self.labels,
-                "rows": self.rows,
-                "version": self.version,
-                "estimate": None if self.estimate is None else asdict(self.estimate),
-                "unlabeled": self.unlabeled,
-                "classifier": about,
-            },
-        )
+        arrays, about = content(self)
+        modelfile.write(path, _KIND, arrays, about)
 
     def to_onnx(self, path: str | Path, *, numbers: bool = False) -> None:
         """Write an ONNX model that takes the cells of a table: an input for each column. The package onnx is required.
@@ -391,28 +370,4 @@ class TableModel:
             If the file is not a complete and unchanged model.
         """
         with modelfile.understood(path):
-            return cls._from_state(*modelfile.read(path, _KIND))
-
-    @classmethod
-    def _from_state(cls, arrays: modelfile.Arrays, about: modelfile.About) -> "TableModel":
-        """Make the model of a file's content."""
-        rare = about["learned"]["rare"]
-        if type(rare) is not int or not 0 < rare <= _MOST_RARE:
-            raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
-        check_types(about)
-        columns = tuple(Column(**column) for column in about["columns"])
-        fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
-        return cls(
-            target=about["target"],
-            columns=columns,
-            dropped=about["dropped"],
-            positional=about["positional"],
-            transformer=restore(columns, arrays, about["learned"]),
-            classifier=restored_classifier(fitted, about["classifier"]),
-            classes=tuple(about["classes"]),
-            labels=about["labels"],
-            rows=about["rows"],
-            estimate=about["estimate"] and Estimate.of(about["estimate"], about["labels"]),
-            version=about["version"],
-            unlabeled=about.get("unlabeled"),  # absent in older files
-        )
+            return cls(**restored(*modelfile.read(path, _KIND)))

@@ -1,15 +1,67 @@
-"""The classifier of a table's model: the Ladder Network alone, or another method."""
+"""The content of a model's file: arrays, and all else in values for JSON."""
 
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.few_labels import FewLabelClassifier
-from laddernet.inference import modelfile
+from laddernet.errors import InputError
+from laddernet.inference.modelfile import About, Arrays
+from laddernet.table.checks import check_types
+from laddernet.table.columns import Column
+from laddernet.table.estimate import Estimate
+from laddernet.table.transformer import restore, state
+
+if TYPE_CHECKING:
+    from laddernet.table.model import TableModel
 
 Classifier = LadderClassifier | FewLabelClassifier
 
+_PREFIX = "classifier/"
+_MOST_RARE = 10  # the most rows that a rare category may have
 
-def restored_classifier(arrays: modelfile.Arrays, about: dict[str, Any]) -> Classifier:
-    """Make the classifier of a file; one that is not a Ladder Network alone names its method."""
-    kind = FewLabelClassifier if "method" in about else LadderClassifier
-    return kind.from_state(arrays, about)
+
+def content(model: "TableModel") -> tuple[Arrays, About]:
+    """Return the content of a model's file."""
+    arrays, learned = state(model.columns, model.transformer)
+    fitted, about = model.classifier.state()
+    return arrays | {_PREFIX + name: array for name, array in fitted.items()}, {
+        "target": model.target,
+        "columns": [asdict(column) for column in model.columns],
+        "dropped": model.dropped,
+        "positional": model.positional,
+        "learned": learned,
+        "classes": list(model.classes),
+        "labels": model.labels,
+        "rows": model.rows,
+        "version": model.version,
+        "estimate": None if model.estimate is None else asdict(model.estimate),
+        "unlabeled": model.unlabeled,
+        "classifier": about,
+    }
+
+
+def restored(arrays: Arrays, about: About) -> dict[str, Any]:
+    """Return the attributes of the model whose file has this content."""
+    rare = about["learned"]["rare"]
+    if type(rare) is not int or not 0 < rare <= _MOST_RARE:
+        raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
+    check_types(about)
+    columns = tuple(Column(**column) for column in about["columns"])
+    fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+    # The file of a Ladder Network alone names no method.
+    kind = FewLabelClassifier if "method" in about["classifier"] else LadderClassifier
+    return {
+        "target": about["target"],
+        "columns": columns,
+        "dropped": about["dropped"],
+        "positional": about["positional"],
+        "transformer": restore(columns, arrays, about["learned"]),
+        "classifier": kind.from_state(fitted, about["classifier"]),
+        "classes": tuple(about["classes"]),
+        "labels": about["labels"],
+        "rows": about["rows"],
+        "estimate": about["estimate"] and Estimate.of(about["estimate"], about["labels"]),
+        "version": about["version"],
+        "unlabeled": about.get("unlabeled"),  # absent in older files
+    }
