@@ -56,7 +56,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
     >>> from sklearn.datasets import load_iris
     >>> X, truth = load_iris(return_X_y=True)
     >>> y = np.where(np.arange(150) % 10 == 0, truth, -1)
-    >>> classifier = FewLabelClassifier(method="self-training", random_state=0).fit(X, y)
+    >>> classifier = FewLabelClassifier(method="extra-trees", random_state=0).fit(X, y)
     >>> bool(classifier.score(X, truth) > 0.9)
     True
     """

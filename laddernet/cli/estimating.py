@@ -30,8 +30,7 @@ _MATRIX = 10  # classes of a matrix in the terminal
 Method = Annotated[
     str,
     typer.Option(
-        help="auto (the blend, or what cross-validation finds clearly better), blend, ladder, logistic, self-training, "
-        "forest, extra-trees or boosting."
+        help="auto, blend, ladder, logistic, self-training, forest, extra-trees or boosting."  # fish wants one line
     ),
 ]
 Confusion = Annotated[

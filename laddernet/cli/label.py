@@ -45,7 +45,7 @@ def label(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
-    """Ask for the labels of the rows that `suggest` ranks first, one key for each class.
+    """Ask at the terminal for the labels that would teach most, one key for each class.
 
     The file of labels is written after each answer. The same command goes on where it stopped, and asks for further
     rows when all have a label. `fit --labels` reads the file.

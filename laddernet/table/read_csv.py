@@ -112,7 +112,8 @@ class _File:
                 assert self.delimiter is not None
                 width = len(header[0])
                 while block := lines.block():
-                    table = parse_columns(block, self.delimiter, width)
+                    # No cell of a block is longer than the block.
+                    table = parse_columns(block, self.delimiter, width) if len(block) <= _LONGEST_CELL else None
                     if table is not None:
                         lines.read += block.count("\n")
                     yield self._rows(lines, block, width) if table is None else table

@@ -108,7 +108,7 @@ def test_commands_and_options_are_completed(shell: str, monkeypatch: pytest.Monk
     assert sorted(names("laddernet ")) == sorted(COMMANDS)
     assert names("laddernet pre") == ["predict"]
     assert names("laddernet fit --tar") == ["--target"]
-    assert names("laddernet fit data.csv --target label --m") == ["--model", "--max-steps"]
+    assert names("laddernet fit data.csv --target label --m") == ["--method", "--model", "--max-steps"]
     assert {"--count", "--keep", "--json"} <= set(names("laddernet suggest model.safetensors --"))
 
 

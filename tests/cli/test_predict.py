@@ -16,13 +16,15 @@ from clinic import NETWORK, OPTIONS, by_hand, clinic, rows_of
 from support import Finished, laddernet
 
 from laddernet.classifier.estimator import LadderClassifier
+from laddernet.classifier.few_labels import FewLabelClassifier
 from laddernet.table import table as tables
 from laddernet.table.read import open_table
 
 
-def hand_made() -> LadderClassifier:
+def hand_made() -> FewLabelClassifier:
     codes = clinic()["result"].map({"ill": 0, "well": 1}).fillna(-1).to_numpy(int)
-    return LadderClassifier(**NETWORK).fit(by_hand(clinic()), codes)
+    classifier = FewLabelClassifier("blend", ladder=LadderClassifier(**NETWORK), random_state=NETWORK["random_state"])
+    return classifier.fit(by_hand(clinic()), codes)
 
 
 def test_predict_writes_what_the_estimator_says_of_inputs_made_by_hand(
