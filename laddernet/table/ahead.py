@@ -17,6 +17,8 @@ _MOST = 2  # parts that are computed at a time, each in memory
 def processed(function: Callable[[Any], T], parts: Iterable[Any]) -> Iterator[T]:
     """Yield the results of a function for all parts, in their order, computed in two threads while more is read.
 
+    With a single core there are no threads.
+
     An error comes after the results of all parts before it. Matrix products are computed by the thread that asks for
     them.
 
@@ -24,6 +26,9 @@ def processed(function: Callable[[Any], T], parts: Iterable[Any]) -> Iterator[T]
     [0, 1, 4, 9]
     """
     threads = min(cores(), _MOST)
+    if threads == 1:
+        yield from map(function, parts)
+        return
     running: deque[Future[T]] = deque()
     error: Exception | None = None
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
