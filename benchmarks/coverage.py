@@ -57,7 +57,7 @@ def draw_labels(y: np.ndarray, labels: int, how: str, rng: np.random.Generator) 
 
 
 def measure(name: str, draw: int, labels: int, how: str, steps: int, methods: str) -> dict[str, Any]:
-    """Estimate the error of what `auto` chooses, and measure it on the test rows and on training rows that are left."""
+    """Estimate the error of the method that `auto` chooses, and measure it on test rows and unused training rows."""
     compared = methods.split(",")
     parts = data.load(name)
     rng = np.random.default_rng([draw, *name.encode()])
@@ -100,7 +100,7 @@ def kept(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def covered(case: dict[str, Any], method: str | None = None) -> bool:
-    """Return whether the interval holds the test error, of what was chosen or of another method."""
+    """Return whether the interval holds the test error, of the chosen method or of another."""
     low, high = case["interval"] if method is None else interval(case["errors"][method], case["judged"])
     return bool(low <= (case["true"] if method is None else case["true_errors"][method]) <= high)
 

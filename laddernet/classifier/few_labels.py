@@ -124,7 +124,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         return classes
 
     def embed(self, X: Any) -> np.ndarray:
-        """Return where rows lie: in the ladder's last hidden layer, or in the scaled columns if there is no ladder."""
+        """Return each row in the ladder's last hidden layer, or its scaled columns if there is no ladder."""
         check_is_fitted(self)
         x = self._checked(X, reset=False)
         ladder = self.network

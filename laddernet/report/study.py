@@ -125,7 +125,7 @@ def _data_of(folder: Path, plan: Plan) -> Dataset | None:
         if dataset.content != config.content:
             raise InputError(f"{file} has changed since the study.")
     except InputError as error:
-        say(f"The page has no pictures of what was learned: {error}")
+        say(f"The page has no pictures of the networks: {error}")
         return None
     return dataset
 

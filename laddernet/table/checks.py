@@ -1,4 +1,4 @@
-"""Checks of what a model of a table is given: frames, names of columns, and the content of its file."""
+"""Checks of the input of a table's model: frames, names of columns, and the content of its file."""
 
 from collections.abc import Iterable
 

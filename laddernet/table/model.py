@@ -291,7 +291,7 @@ class TableModel:
         return self.classifier if isinstance(self.classifier, LadderClassifier) else self.classifier.network
 
     def embed(self, x: np.ndarray) -> np.ndarray:
-        """Return where rows lie: in the ladder's last hidden layer, or in the scaled columns if there is no ladder."""
+        """Return each row in the ladder's last hidden layer, or its scaled columns if there is no ladder."""
         held = self.classifier
         return np.asarray(held.transform(x) if isinstance(held, LadderClassifier) else held.embed(x))
 

@@ -106,7 +106,7 @@ def test_a_study_of_a_users_table_trains_in_other_processes_and_travels(tmp_path
 
     data.unlink()
     notice = laddernet("report", "--html", "--out", "s", cwd=tmp_path).err
-    assert notice.startswith("The page has no pictures of what was learned: Cannot read s/data-")
+    assert notice.startswith("The page has no pictures of the networks: Cannot read s/data-")
     written(tmp_path, seed=1)
     again = laddernet(*study, cwd=tmp_path)
     assert "0 done; " in again.out
