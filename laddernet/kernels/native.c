@@ -8,6 +8,8 @@
 // Products multiply words of 32 bits. A word is one float32 or a pair of bfloat16 numbers, neighbours along the summed
 // dimension, the depth: the product of two pairs is the sum of two products, in float32.
 
+typedef enum { FLOATS, PAIRS, SQUARES } Kind;  // words are one float32; pairs; pairs, multiplied by matrix units
+
 INLINE vec plus_product(vec sum, float a, vec b, bool pairs) {
   if (!pairs) return sum + a * b;
 #if defined(__AVX512BF16__)
@@ -48,7 +50,11 @@ typedef struct {
   num rows, columns;
 } Matrix;
 
-static num words_of(num depth, bool pairs) { return pairs ? parts_of(depth, 2) : depth; }
+// The number of words of this depth, with zeros up to whole squares.
+static num words_of(num depth, Kind kind) {
+  num words = kind ? parts_of(depth, 2) : depth;
+  return kind == SQUARES ? parts_of(words, LANES) * LANES : words;
+}
 
 // LANES words of a row, from the k-th on; zeros beyond its end.
 INLINE vec along_row(const Matrix *m, num row, num k, bool pairs) {
@@ -58,9 +64,10 @@ INLINE vec along_row(const Matrix *m, num row, num k, bool pairs) {
   return pairs ? neighbours(first, load_first(at + LANES, within(left - LANES))) : first;
 }
 
-// The k-th words of `count` columns, from column j on.
+// The k-th words of `count` columns, from column j on; zeros beyond the last row.
 INLINE vec across_rows(const Matrix *m, num k, num j, int count, bool pairs) {
   num row = pairs ? 2 * k : k;
+  if (row >= m->rows) return (vec){0};
   const float *at = m->at + row * m->columns + j;
   vec first = load_first(at, count);
   if (!pairs) return first;
@@ -80,6 +87,40 @@ INLINE void transpose(vec square[LANES]) {
     EACH(i, LANES) square[i] = riffled[i];
   }
 }
+
+// --- Matrix units --------------------------------------------------------------------------------------------
+
+// Those of Intel (AMX) multiply squares of 16 rows of 16 words. Linux opens their registers to a process on request.
+#if defined(__AMX_BF16__) && defined(__linux__)
+#define HAS_SQUARES 1
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool squares_allowed(void) {
+  enum { REQUEST = 0x1023, REGISTERS = 18 };  // ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux
+  static atomic_int known;
+  if (atomic_load(&known) == 0) atomic_store(&known, syscall(SYS_arch_prctl, REQUEST, REGISTERS) == 0 ? 1 : -1);
+  return atomic_load(&known) > 0;
+}
+
+static void open_squares(Kind kind) {
+  static const struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes_of_row[16];
+    uint8_t rows[16];
+  } all = {.palette = 1, .bytes_of_row = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+  if (kind == SQUARES) _tile_loadconfig(&all);
+}
+
+static void close_squares(Kind kind) {
+  if (kind == SQUARES) _tile_release();
+}
+#else
+#define HAS_SQUARES 0
+static bool squares_allowed(void) { return false; }
+static void open_squares(Kind kind) { (void)kind; }
+static void close_squares(Kind kind) { (void)kind; }
+#endif
 
 // --- Tiles ---------------------------------------------------------------------------------------------------
 
@@ -124,6 +165,14 @@ typedef struct {
   bool add;  // the product to c
 } Tile;
 
+// Store a vector of the tile's product.
+INLINE void put(const Tile *t, num i, num j, vec sum) {
+  int count = within(t->columns - j * LANES);
+  float *c = t->c + i * t->c_row + j * LANES;
+  if (t->add) sum += load_first(c, count);
+  store_first(c, sum, count);
+}
+
 INLINE void multiply(int tall, int wide, bool pairs, const Tile *t, Soon *soon) {
   vec sum[TALL][WIDE];
   EACH(i, tall) EACH(j, wide) sum[i][j] = (vec){0};
@@ -136,21 +185,53 @@ INLINE void multiply(int tall, int wide, bool pairs, const Tile *t, Soon *soon) 
       EACH(i, tall) EACH(j, wide) sum[i][j] = plus_product(sum[i][j], a[i * t->a_row], right[j], pairs);
     }
   }
-  EACH(j, wide) {
-    int count = within(t->columns - j * LANES);
-    EACH(i, tall) {
-      float *c = t->c + i * t->c_row + j * LANES;
-      if (t->add) sum[i][j] += load_first(c, count);
-      store_first(c, sum[i][j], count);
-    }
-  }
+  EACH(j, wide) EACH(i, tall) put(t, i, j, sum[i][j]);
 }
 
-static __attribute__((noinline)) void multiply_tile(int tall, int wide, bool pairs, const Tile *t, Soon *soon) {
+#if HAS_SQUARES
+// The same by the processor's matrix units (AMX), whose registers hold squares of 16 rows of 16 words.
+static void multiply_squares(int tall, int wide, const Tile *t, Soon *soon) {
+  float product[2 * LANES][PANEL];
+  num a_row = 4 * t->a_row, b_row = 4 * wide * LANES, row = 4 * PANEL;
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (num k = 0; k < t->depth; k += LANES) {
+    const float *a = t->a + k, *b = t->b + k * wide * LANES;
+    fetch(soon);
+    _tile_loadd(4, a, a_row);
+    _tile_loadd(6, b, b_row);
+    _tile_dpbf16ps(0, 4, 6);
+    if (wide > 1) {
+      _tile_loadd(7, b + LANES, b_row);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if (tall > LANES) {
+      _tile_loadd(5, a + LANES * t->a_row, a_row);
+      _tile_dpbf16ps(2, 5, 6);
+      if (wide > 1) _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, product[0], row);
+  _tile_stored(1, product[0] + LANES, row);
+  _tile_stored(2, product[LANES], row);
+  _tile_stored(3, product[LANES] + LANES, row);
+  for (int i = 0; i < tall; i++)
+    for (int j = 0; j < wide; j++) put(t, i, j, load(product[i] + j * LANES));
+}
+#endif
+
+static __attribute__((noinline)) void multiply_tile(int tall, int wide, Kind kind, const Tile *t, Soon *soon) {
+#if HAS_SQUARES
+  if (kind == SQUARES) return multiply_squares(tall, wide, t, soon);
+#endif
 #define OF_SIZE(T, W) \
-  if (tall == T && wide == W) return pairs ? multiply(T, W, true, t, soon) : multiply(T, W, false, t, soon);
+  if (tall == T && wide == W) return kind ? multiply(T, W, true, t, soon) : multiply(T, W, false, t, soon);
   OF_SIZE(TALL, 2) OF_SIZE(4, 2) OF_SIZE(1, 2) OF_SIZE(TALL, 1) OF_SIZE(4, 1) OF_SIZE(1, 1)
 }
+
+static num most_rows(Kind kind) { return kind == SQUARES ? 2 * LANES : TALL; }  // of a tile
 
 // The number of vectors of a panel with this number of columns.
 static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
@@ -161,7 +242,8 @@ typedef struct {
   Matrix a, b;
   float *words, *c;         // the words of a; the result
   num row, depth, columns;  // distance from a row of words to the next; depth in words
-  bool transposed, pairs;   // whether b is given as its transpose
+  bool transposed;          // whether b is given as its transpose
+  Kind kind;
 } Product;
 
 enum { ROWS = 16 };  // that are made words at a time: a single row takes no longer than it takes to hand it out
@@ -169,7 +251,7 @@ enum { ROWS = 16 };  // that are made words at a time: a single row takes no lon
 static void words_of_rows(const void *what, num block) {
   const Product *p = what;
   for (num row = block * ROWS; row < least((block + 1) * ROWS, p->a.rows); row++)
-    for (num k = 0; k < p->row; k += LANES) store(p->words + row * p->row + k, along_row(&p->a, row, k, p->pairs));
+    for (num k = 0; k < p->row; k += LANES) store(p->words + row * p->row + k, along_row(&p->a, row, k, true));
 }
 
 // Pack `depth` words of a panel of b, from word k and column j on; columns beyond its end are zeros.
@@ -193,24 +275,27 @@ static void pack(const Matrix *b, bool transposed, bool pairs, num k, num depth,
 static void panel_of_product(const void *what, num panel) {
   const Product *p = what;
   float packed[DEPTH * PANEL] __attribute__((aligned(64)));
-  num j = panel * PANEL, columns = least(PANEL, p->columns - j), rows = p->a.rows, size = p->pairs ? 2 : 1;
-  num blocks = p->depth > 0 ? parts_of(p->depth, DEPTH) : 1;
+  num j = panel * PANEL, columns = least(PANEL, p->columns - j), rows = p->a.rows, size = p->kind ? 2 : 1;
+  num blocks = p->depth > 0 ? parts_of(p->depth, DEPTH) : 1, most = most_rows(p->kind);
+  num least_depth = p->kind == SQUARES ? LANES : 1, depths = p->depth / least_depth;
+  open_squares(p->kind);
   for (num block = 0; block < blocks; block++) {
-    num k = p->depth * block / blocks, end = p->depth * (block + 1) / blocks;
-    pack(&p->b, p->transposed, p->pairs, k, end - k, j, packed);
+    num k = depths * block / blocks * least_depth, end = depths * (block + 1) / blocks * least_depth;
+    pack(&p->b, p->transposed, p->kind, k, end - k, j, packed);
     // The block to be packed next: the one below, or the first of the next panel.
     num next = end < p->depth ? end : 0, next_j = next > 0 ? j : j + PANEL, height = p->depth / blocks * size;
     num row = p->transposed ? next_j : next * size, column = p->transposed ? next * size : next_j;
     Soon next_block = soon(p->b.at + row * p->b.columns + column, p->b.columns, p->transposed ? PANEL : height,
-                           p->transposed ? height : PANEL, (rows / TALL + 1) * TALL);
+                           p->transposed ? height : PANEL, (rows / most + 1) * TALL);
     if (next_j >= p->columns) next_block.left = 0;
     for (num i = 0, tall; i < rows; i += tall) {
-      tall = rows - i >= TALL ? TALL : rows - i >= 4 ? 4 : 1;
+      tall = p->kind == SQUARES ? least(most, rows - i) : rows - i >= most ? most : rows - i >= 4 ? 4 : 1;
       Tile t = {.depth = end - k, .a = p->words + i * p->row + k, .a_row = p->row, .a_step = 1, .b = packed,
                 .c = p->c + i * p->columns + j, .c_row = p->columns, .columns = columns, .add = block > 0};
-      multiply_tile(tall, wideness(columns), p->pairs, &t, &next_block);
+      multiply_tile(tall, wideness(columns), p->kind, &t, &next_block);
     }
   }
+  close_squares(p->kind);
 }
 
 // --- Products that are gradients, with Adam's step -----------------------------------------------------------
@@ -221,10 +306,10 @@ typedef struct {
 
 typedef struct {
   Matrix inputs, errors;
-  float *inputs_packed, *errors_packed;  // in strips of TALL columns, in panels
+  float *inputs_packed, *errors_packed;  // in strips of columns, in panels
   float *w, *m, *v;
   num depth;  // in words
-  bool pairs;
+  Kind kind;
   Adam adam;
 } Update;
 
@@ -241,32 +326,51 @@ INLINE void adam(const Adam *o, vec g, float *w, float *m, float *v, int count) 
 
 static void pack_errors(const void *what, num panel) {
   const Update *u = what;
-  pack(&u->errors, false, u->pairs, 0, u->depth, panel * PANEL, u->errors_packed + panel * PANEL * u->depth);
+  pack(&u->errors, false, u->kind, 0, u->depth, panel * PANEL, u->errors_packed + panel * PANEL * u->depth);
 }
 
-// Update TALL rows of the weights, so that weights and moments are read and written row by row.
+// Pack a strip of the columns of the inputs: words of the same depth are neighbours, or in squares those of a column.
+static void pack_inputs(const Update *u, num first, num columns, float *packed) {
+  for (num c = 0; c < columns; c += LANES) {
+    if (u->kind != SQUARES) {
+      for (num k = 0; k < u->depth; k++)
+        store_first(packed + k * TALL + c, across_rows(&u->inputs, k, first + c, within(columns - c), u->kind),
+                    within(TALL - c));
+      continue;
+    }
+    for (num k = 0; k < u->depth; k += LANES) {
+      vec square[LANES];
+      EACH(i, LANES) square[i] = across_rows(&u->inputs, k + i, first + c, within(columns - c), true);
+      transpose(square);
+      EACH(i, LANES) store(packed + (c + i) * u->depth + k, square[i]);
+    }
+  }
+}
+
+// Update some rows of the weights, so that weights and moments are read and written row by row.
 static void rows_of_update(const void *what, num strip) {
   const Update *u = what;
-  num first = strip * TALL, tall = least(TALL, u->inputs.columns - first), above = u->errors.columns;
+  num most = most_rows(u->kind), first = strip * most, tall = least(most, u->inputs.columns - first);
+  num above = u->errors.columns;
+  bool squares = u->kind == SQUARES;
   float *inputs = u->inputs_packed + first * u->depth;
-  for (num k = 0; k < u->depth; k++)
-    for (num c = 0; c < TALL; c += LANES)
-      store_first(inputs + k * TALL + c, across_rows(&u->inputs, k, first + c, within(tall - c), u->pairs),
-                  within(TALL - c));
+  pack_inputs(u, first, tall, inputs);
+  open_squares(u->kind);
   for (num j = 0; j < above; j += PANEL) {
     num corner = first * above + j, columns = least(PANEL, above - j);
-    Soon weights = soon(u->w + corner, above, tall, PANEL, TALL);
+    Soon weights = soon(u->w + corner, above, tall, PANEL, squares ? u->depth / LANES + 1 : TALL);
     weights.at[1] = u->m + corner, weights.at[2] = u->v + corner;
-    float gradient[TALL][PANEL];
-    Tile t = {.depth = u->depth, .a = inputs, .a_row = 1, .a_step = TALL, .b = u->errors_packed + j * u->depth,
-              .c = gradient[0], .c_row = PANEL, .columns = PANEL};
-    multiply_tile(TALL, wideness(columns), u->pairs, &t, &weights);
+    float gradient[most][PANEL];
+    Tile t = {.depth = u->depth, .a = inputs, .a_row = squares ? u->depth : 1, .a_step = TALL,
+              .b = u->errors_packed + j * u->depth, .c = gradient[0], .c_row = PANEL, .columns = PANEL};
+    multiply_tile(squares ? tall : TALL, wideness(columns), u->kind, &t, &weights);
     for (num r = 0; r < tall; r++)
       for (num c = 0; c < columns; c += LANES) {
         num at = corner + r * above + c;
         adam(&u->adam, load(gradient[r] + c), u->w + at, u->m + at, u->v + at, within(columns - c));
       }
   }
+  close_squares(u->kind);
 }
 
 // --- Normalisation, noise and activation ---------------------------------------------------------------------
@@ -414,6 +518,9 @@ static void normalise_gradient_block(const void *what, num block) {
 
 // --- The functions that XLA calls ----------------------------------------------------------------------------
 
+// The kind of product that the only attribute asks for: pairs or not.
+static Kind kind(XLA_FFI_CallFrame *frame) { return !attribute(frame) ? FLOATS : squares_allowed() ? SQUARES : PAIRS; }
+
 static Matrix matrix(XLA_FFI_CallFrame *frame, int i) {
   return (Matrix){argument(frame, i), length(frame, i, 0), length(frame, i, 1)};
 }
@@ -421,15 +528,15 @@ static Matrix matrix(XLA_FFI_CallFrame *frame, int i) {
 static XLA_FFI_Error *multiply_all(XLA_FFI_CallFrame *frame, bool transposed) {
   if (asked_for_version(frame)) return NULL;
   Product p = {.a = matrix(frame, 0), .b = matrix(frame, 1), .c = result(frame, 0), .transposed = transposed,
-               .pairs = attribute(frame)};
+               .kind = kind(frame)};
   p.columns = transposed ? p.b.rows : p.b.columns;
-  p.depth = words_of(p.a.columns, p.pairs);
+  p.depth = words_of(p.a.columns, p.kind);
   bool worth_it = is_long(p.a.rows * p.a.columns * p.columns);
   float *words = NULL;
   p.words = (float *)p.a.at, p.row = p.depth;
-  if (p.pairs) {
+  if (p.kind) {
     p.row = parts_of(p.depth, LANES) * LANES;
-    p.words = words = malloc(p.a.rows * p.row * sizeof(float) + 1);
+    p.words = words = malloc(parts_of(p.a.rows, LANES) * LANES * p.row * sizeof(float) + 1);
     if (words == NULL) return out_of_memory(frame);
     share(frame, parts_of(p.a.rows, ROWS), worth_it, words_of_rows, &p);
   }
@@ -444,18 +551,18 @@ XLA_FFI_Error *product_transposed(XLA_FFI_CallFrame *frame) { return multiply_al
 XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
   Update u = {.w = result(frame, 0), .m = result(frame, 1), .v = result(frame, 2), .inputs = matrix(frame, 3),
-              .errors = matrix(frame, 4), .pairs = attribute(frame)};
+              .errors = matrix(frame, 4), .kind = kind(frame)};
   num rows = u.inputs.rows, below = u.inputs.columns, above = u.errors.columns;
-  u.depth = words_of(rows, u.pairs);
+  u.depth = words_of(rows, u.kind);
   memcpy(&u.adam, argument(frame, 5), sizeof u.adam);
   for (int i = 0; i < 3; i++)  // the results share the memory of the arguments, unless XLA had to copy
     if (result(frame, i) != argument(frame, i))
       memcpy(result(frame, i), argument(frame, i), below * above * sizeof(float));
-  num strips = parts_of(below, TALL), panels = parts_of(above, PANEL);
-  float *packed = malloc((strips * TALL + panels * PANEL) * u.depth * sizeof(float) + 1);
+  num most = most_rows(u.kind), strips = parts_of(below, most), panels = parts_of(above, PANEL);
+  float *packed = malloc((strips * most + panels * PANEL) * u.depth * sizeof(float) + 1);
   if (packed == NULL) return out_of_memory(frame);
   u.inputs_packed = packed;
-  u.errors_packed = packed + strips * TALL * u.depth;
+  u.errors_packed = packed + strips * most * u.depth;
   share(frame, panels, is_long(rows * below * above), pack_errors, &u);
   share(frame, strips, is_long(rows * below * above), rows_of_update, &u);
   free(packed);
