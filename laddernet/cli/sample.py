@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from laddernet.cli import runs
 from laddernet.cli.options import names_in, stoppable
 from laddernet.errors import InputError
 from laddernet.text import show
@@ -28,6 +29,7 @@ _PIXELS = 28  # smaller images are enlarged to about this height
 _CLASS_HELP = (
     "Class, or several with commas between them; walkback keeps to it in every step. [default: all; none kept]"
 )
+_DATA_HELP = "The data of the run, if it is a file of your own; for a table with the options that `train` had."
 _START_HELP = (
     "First rows of walkback: ancestral, noise, test (test rows of the class), or an .npz file with an array X. "
     "[default: ancestral]"
@@ -43,6 +45,11 @@ def sample(
     steps: Annotated[int, typer.Option(min=1, help="Steps of a chain.")] = 15,
     start: Annotated[str | None, typer.Option(help=_START_HELP)] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
+    data: Annotated[str | None, typer.Option(help=_DATA_HELP)] = None,
+    target: runs.Target = None,
+    test_share: runs.TestShare = None,
+    split: runs.Split = None,
+    unlabeled: runs.Unlabeled = None,
 ) -> None:
     """Generate rows with a trained network.
 
@@ -59,10 +66,14 @@ def sample(
     checks.integer("--seed", seed, least=0, most=checks.MOST_SEED)
     if start is not None and method != "walkback":
         raise InputError("--start is for chains; give --method walkback with it.")
+    of_table = {"target": target, "test-share": test_share, "split": split, "unlabeled": unlabeled}
+    for option in (option for option, value in of_table.items() if value is not None and data is None):
+        raise InputError(f"--{option} is for a table; give the table as --data with it.")
     if out.suffix not in (".png", ".npz"):
         raise InputError(f"--out must end in .png or .npz, got {out}.")
     with stoppable("Stopped; nothing was written."), err.status("sampling"):
-        sampler, dataset = load_sampler(run)
+        given = None if data is None else runs.load_data(data, target, test_share, split, unlabeled)[0]
+        sampler, dataset = load_sampler(run, given)
         if out.suffix == ".png" and dataset.image_shape is None:
             raise InputError(f"The rows of {dataset.name} are not images; give --out a name that ends in .npz.")
         numbers = _numbers(classes, dataset)

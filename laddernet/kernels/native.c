@@ -8,7 +8,8 @@
 // Products multiply words of 32 bits. A word is one float32 or a pair of bfloat16 numbers, neighbours along the summed
 // dimension, the depth: the product of two pairs is the sum of two products, in float32.
 
-typedef enum { FLOATS, PAIRS, SQUARES } Kind;  // words are one float32; pairs; pairs, multiplied by matrix units
+// One float32 a word, pairs, or pairs that matrix units multiply.
+typedef enum { FLOATS, PAIRS, SQUARES } Kind;
 
 INLINE vec plus_product(vec sum, float a, vec b, bool pairs) {
   if (!pairs) return sum + a * b;
@@ -92,35 +93,31 @@ INLINE void transpose(vec square[LANES]) {
 
 // Those of Intel (AMX) multiply squares of 16 rows of 16 words. Linux opens their registers to a process on request.
 #if defined(__AMX_BF16__) && defined(__linux__)
-#define HAS_SQUARES 1
+#define HAS_SQUARES
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 static bool squares_allowed(void) {
-  enum { REQUEST = 0x1023, REGISTERS = 18 };  // ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux
-  static atomic_int known;
+  static atomic_int known;  // 1: allowed, −1: refused
+#ifdef HAS_SQUARES
+  enum { REQUEST = 0x1023, REGISTERS = 18 };  // Linux: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   if (atomic_load(&known) == 0) atomic_store(&known, syscall(SYS_arch_prctl, REQUEST, REGISTERS) == 0 ? 1 : -1);
+#endif
   return atomic_load(&known) > 0;
 }
 
-static void open_squares(Kind kind) {
+// Set up the registers of this thread, or release them.
+static void use_squares(Kind kind, bool use) {
+#ifdef HAS_SQUARES
   static const struct {
-    uint8_t palette, start, reserved[14];
+    uint8_t palette, reserved[15];
     uint16_t bytes_of_row[16];
     uint8_t rows[16];
-  } all = {.palette = 1, .bytes_of_row = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-  if (kind == SQUARES) _tile_loadconfig(&all);
-}
-
-static void close_squares(Kind kind) {
-  if (kind == SQUARES) _tile_release();
-}
-#else
-#define HAS_SQUARES 0
-static bool squares_allowed(void) { return false; }
-static void open_squares(Kind kind) { (void)kind; }
-static void close_squares(Kind kind) { (void)kind; }
+  } eight = {.palette = 1, .bytes_of_row = {[0 ... 7] = 64}, .rows = {[0 ... 7] = 16}};
+  if (kind == SQUARES) use ? _tile_loadconfig(&eight) : _tile_release();
 #endif
+}
 
 // --- Tiles ---------------------------------------------------------------------------------------------------
 
@@ -188,15 +185,12 @@ INLINE void multiply(int tall, int wide, bool pairs, const Tile *t, Soon *soon) 
   EACH(j, wide) EACH(i, tall) put(t, i, j, sum[i][j]);
 }
 
-#if HAS_SQUARES
-// The same by the processor's matrix units (AMX), whose registers hold squares of 16 rows of 16 words.
+// The same by matrix units.
 static void multiply_squares(int tall, int wide, const Tile *t, Soon *soon) {
+#ifdef HAS_SQUARES
   float product[2 * LANES][PANEL];
   num a_row = 4 * t->a_row, b_row = 4 * wide * LANES, row = 4 * PANEL;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
   for (num k = 0; k < t->depth; k += LANES) {
     const float *a = t->a + k, *b = t->b + k * wide * LANES;
     fetch(soon);
@@ -213,19 +207,15 @@ static void multiply_squares(int tall, int wide, const Tile *t, Soon *soon) {
       if (wide > 1) _tile_dpbf16ps(3, 5, 7);
     }
   }
-  _tile_stored(0, product[0], row);
-  _tile_stored(1, product[0] + LANES, row);
-  _tile_stored(2, product[LANES], row);
-  _tile_stored(3, product[LANES] + LANES, row);
+  _tile_stored(0, product[0], row); _tile_stored(1, product[0] + LANES, row);
+  _tile_stored(2, product[LANES], row); _tile_stored(3, product[LANES] + LANES, row);
   for (int i = 0; i < tall; i++)
     for (int j = 0; j < wide; j++) put(t, i, j, load(product[i] + j * LANES));
-}
 #endif
+}
 
 static __attribute__((noinline)) void multiply_tile(int tall, int wide, Kind kind, const Tile *t, Soon *soon) {
-#if HAS_SQUARES
   if (kind == SQUARES) return multiply_squares(tall, wide, t, soon);
-#endif
 #define OF_SIZE(T, W) \
   if (tall == T && wide == W) return kind ? multiply(T, W, true, t, soon) : multiply(T, W, false, t, soon);
   OF_SIZE(TALL, 2) OF_SIZE(4, 2) OF_SIZE(1, 2) OF_SIZE(TALL, 1) OF_SIZE(4, 1) OF_SIZE(1, 1)
@@ -278,7 +268,7 @@ static void panel_of_product(const void *what, num panel) {
   num j = panel * PANEL, columns = least(PANEL, p->columns - j), rows = p->a.rows, size = p->kind ? 2 : 1;
   num blocks = p->depth > 0 ? parts_of(p->depth, DEPTH) : 1, most = most_rows(p->kind);
   num least_depth = p->kind == SQUARES ? LANES : 1, depths = p->depth / least_depth;
-  open_squares(p->kind);
+  use_squares(p->kind, true);
   for (num block = 0; block < blocks; block++) {
     num k = depths * block / blocks * least_depth, end = depths * (block + 1) / blocks * least_depth;
     pack(&p->b, p->transposed, p->kind, k, end - k, j, packed);
@@ -295,7 +285,7 @@ static void panel_of_product(const void *what, num panel) {
       multiply_tile(tall, wideness(columns), p->kind, &t, &next_block);
     }
   }
-  close_squares(p->kind);
+  use_squares(p->kind, false);
 }
 
 // --- Products that are gradients, with Adam's step -----------------------------------------------------------
@@ -331,7 +321,7 @@ static void pack_errors(const void *what, num panel) {
 
 // Pack a strip of the columns of the inputs: words of the same depth are neighbours, or in squares those of a column.
 static void pack_inputs(const Update *u, num first, num columns, float *packed) {
-  for (num c = 0; c < columns; c += LANES) {
+  for (num c = 0; c < most_rows(u->kind); c += LANES) {
     if (u->kind != SQUARES) {
       for (num k = 0; k < u->depth; k++)
         store_first(packed + k * TALL + c, across_rows(&u->inputs, k, first + c, within(columns - c), u->kind),
@@ -350,12 +340,12 @@ static void pack_inputs(const Update *u, num first, num columns, float *packed) 
 // Update some rows of the weights, so that weights and moments are read and written row by row.
 static void rows_of_update(const void *what, num strip) {
   const Update *u = what;
-  num most = most_rows(u->kind), first = strip * most, tall = least(most, u->inputs.columns - first);
-  num above = u->errors.columns;
+  num above = u->errors.columns, most = most_rows(u->kind), first = strip * most;
+  num tall = least(most, u->inputs.columns - first);
   bool squares = u->kind == SQUARES;
   float *inputs = u->inputs_packed + first * u->depth;
   pack_inputs(u, first, tall, inputs);
-  open_squares(u->kind);
+  use_squares(u->kind, true);
   for (num j = 0; j < above; j += PANEL) {
     num corner = first * above + j, columns = least(PANEL, above - j);
     Soon weights = soon(u->w + corner, above, tall, PANEL, squares ? u->depth / LANES + 1 : TALL);
@@ -370,7 +360,7 @@ static void rows_of_update(const void *what, num strip) {
         adam(&u->adam, load(gradient[r] + c), u->w + at, u->m + at, u->v + at, within(columns - c));
       }
   }
-  close_squares(u->kind);
+  use_squares(u->kind, false);
 }
 
 // --- Normalisation, noise and activation ---------------------------------------------------------------------
@@ -518,7 +508,7 @@ static void normalise_gradient_block(const void *what, num block) {
 
 // --- The functions that XLA calls ----------------------------------------------------------------------------
 
-// The kind of product that the only attribute asks for: pairs or not.
+// The kind of a product; the only attribute says whether its words are pairs.
 static Kind kind(XLA_FFI_CallFrame *frame) { return !attribute(frame) ? FLOATS : squares_allowed() ? SQUARES : PAIRS; }
 
 static Matrix matrix(XLA_FFI_CallFrame *frame, int i) {
@@ -573,14 +563,9 @@ XLA_FFI_Error *update(XLA_FFI_CallFrame *frame) {
 // stands for none. Results: h, then z, μ and σ of each group.
 XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  Layer l = {.a = argument(frame, 0),
-             .gamma = argument(frame, 1),
-             .beta = argument(frame, 2),
-             .noise_std = *argument(frame, 3),
-             .epsilon = *argument(frame, 4),
-             .h = result(frame, 0),
-             .columns = length(frame, 0, 1),
-             .groups = frame->args.size - 5};
+  Layer l = {.a = argument(frame, 0), .gamma = argument(frame, 1), .beta = argument(frame, 2),
+             .noise_std = *argument(frame, 3), .epsilon = *argument(frame, 4), .h = result(frame, 0),
+             .columns = length(frame, 0, 1), .groups = frame->args.size - 5};
   for (num g = 0; g < l.groups; g++) {
     l.group[g] = (Group){.noise = argument(frame, 5 + g),
                          .z = result(frame, 1 + 3 * g),
@@ -596,15 +581,9 @@ XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
 // noise and the derivatives with respect to z, μ and σ. Results: the derivatives with respect to a, γ and β.
 XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
   if (asked_for_version(frame)) return NULL;
-  Layer l = {.gamma = argument(frame, 0),
-             .beta = argument(frame, 1),
-             .noise_std = *argument(frame, 2),
-             .d_h = argument(frame, 3),
-             .d_a = result(frame, 0),
-             .d_gamma = result(frame, 1),
-             .d_beta = result(frame, 2),
-             .groups = (frame->args.size - 4) / 6,
-             .columns = length(frame, 4, 1)};
+  Layer l = {.gamma = argument(frame, 0), .beta = argument(frame, 1), .noise_std = *argument(frame, 2),
+             .d_h = argument(frame, 3), .d_a = result(frame, 0), .d_gamma = result(frame, 1),
+             .d_beta = result(frame, 2), .groups = (frame->args.size - 4) / 6, .columns = length(frame, 4, 1)};
   num rows = 0;
   for (num g = 0; g < l.groups; g++) {
     int first = 4 + 6 * g;

@@ -13,13 +13,15 @@ from laddernet.network.samples import Sampler, check_generative
 from laddernet.training.run import load_run
 
 
-def load_sampler(folder: str | os.PathLike[str]) -> tuple[Sampler, Dataset]:
+def load_sampler(folder: str | os.PathLike[str], dataset: Dataset | None = None) -> tuple[Sampler, Dataset]:
     """Read the network of a finished run, and make the sampler that draws from it.
 
     Parameters
     ----------
     folder
         The run's folder.
+    dataset
+        The data set that the run was trained on. None: the run names one of laddernet's own, which is loaded.
 
     Returns
     -------
@@ -31,7 +33,8 @@ def load_sampler(folder: str | os.PathLike[str]) -> tuple[Sampler, Dataset]:
     Raises
     ------
     InputError
-        If the folder holds no finished run, a file in it is damaged, or the run's model has no decoder.
+        If the folder holds no finished run, a file in it is damaged, the run's model has no decoder, or the run was
+        trained on other data.
     """
     folder = Path(folder)
     config, trained = load_run(folder)
@@ -42,7 +45,11 @@ def load_sampler(folder: str | os.PathLike[str]) -> tuple[Sampler, Dataset]:
         if not len(noise) == len(recon_weights) == len(ladder.sizes):
             raise TypeError(f"noise and recon_weights must have {len(ladder.sizes)} values")
         check_generative(ladder, noise, recon_weights)
-        dataset = load(config.data)
+        dataset = load(config.data) if dataset is None and config.content is None else dataset
+        if dataset is None:
+            raise InputError(f"The run in {folder} was trained on a file of your own; give its data too (--data).")
+        if (dataset.name, dataset.content) != (config.data, config.content):
+            raise InputError(f"The run in {folder} was trained on other data than this {dataset.name}; give the same.")
         rows = training_data(dataset, config.labels, config.validation, config.seed).x_unlabelled
     except (TypeError, AttributeError) as error:  # a field of another type
         reason = " ".join(str(error).split())

@@ -5,9 +5,11 @@ import json
 import shutil
 from pathlib import Path
 
+import iris
 import numpy as np
 import pytest
 import safetensors.numpy
+from sklearn.datasets import load_iris
 from support import Finished, contents, digits, laddernet
 
 from laddernet import load_sampler
@@ -146,10 +148,32 @@ def test_a_run_without_a_decoder_is_one_sentence(tmp_path: Path) -> None:
     refused(laddernet("sample", "run", "--out", "a.png", cwd=tmp_path), "The model baseline has no decoder")
 
 
+def test_a_run_of_a_users_table_is_sampled_with_that_table(tmp_path: Path) -> None:
+    table = load_iris(as_frame=True).frame
+    table["species"] = iris.NAMES[table.pop("target")]
+    table.to_csv(tmp_path / "digits.csv", index=False)  # the name of another data set
+    of_table = ["--data", "digits.csv", "--target", "species", "--test-share", "0.2"]
+    trained = laddernet(
+        "train", *of_table, "--labels", "30", "--hidden", "8", "--epochs", "2", "--out", "run", cwd=tmp_path
+    )
+    assert trained.code == 0, trained.err
+    sample = ("sample", "run", "--out", "rows.npz", "--count", "2")
+    refused(laddernet(*sample, cwd=tmp_path), "was trained on a file of your own; give its data too (--data)")
+    assert laddernet(*sample, *of_table, cwd=tmp_path).code == 0
+    with np.load(tmp_path / "rows.npz") as held:
+        assert held["X"].shape == (6, 4)
+        assert sorted(set(held["y"])) == ["setosa", "versicolor", "virginica"]
+    kept = contents(tmp_path)
+    refused(laddernet(*sample, *of_table[2:], cwd=tmp_path), "--target is for a table; give the table as --data")
+    refused(laddernet(*sample, *of_table[:-1], "0.3", cwd=tmp_path), "was trained on other data than this digits")
+    refused(laddernet(*sample, "--data", "digits", cwd=tmp_path), "was trained on other data than this digits")
+    assert contents(tmp_path) == kept
+
+
 def test_rows_that_are_no_images_have_no_picture(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler, dataset = load_sampler(run)
     rows = dataclasses.replace(dataset, image_shape=None)
-    monkeypatch.setattr("laddernet.training.samples.load_sampler", lambda folder: (sampler, rows))
+    monkeypatch.setattr("laddernet.training.samples.load_sampler", lambda folder, data: (sampler, rows))
     words = "The rows of digits are not images; give --out a name that ends in .npz."
     refused(laddernet("sample", run, "--out", "a.png", cwd=tmp_path), words)
     assert laddernet("sample", run, "--out", "a.npz", "--count", "1", cwd=tmp_path).code == 0

@@ -60,8 +60,8 @@ print(native.available(), *np.asarray(costs["cost"]), zlib.crc32(weights))
 """
 
 
-def trained(cores: int, model: str, precision: str, **environment: str) -> list[str]:
-    command = [sys.executable, "-c", PROGRAM, str(cores), model, precision]
+def trained(cores: int, model: str, precision: str, program: str = PROGRAM, **environment: str) -> list[str]:
+    command = [sys.executable, "-c", program, str(cores), model, precision]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
@@ -104,11 +104,38 @@ def test_clang_makes_the_same_kernels_but_for_rounding(on_both_cores: tuple[str,
 
 @pytest.mark.process
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="these options are those of x86-64")
-@pytest.mark.parametrize("without", ["-mno-avx512bf16", "-mno-avx512f", "-mno-avx"])
+@pytest.mark.parametrize(
+    "without",
+    ["-mno-amx-bf16", "-mno-amx-bf16 -mno-avx512bf16", "-mno-avx512f -mno-amx-bf16", "-mno-avx -mno-amx-bf16"],
+)
 def test_processors_with_fewer_units_compute_the_same_but_for_rounding(
     on_both_cores: tuple[str, list[str]], without: str
 ) -> None:
     assert_nearly_the_same(on_both_cores, native_too=True, CC=f"cc {without}")
+
+
+# A sandbox in which arch_prctl, by which a process asks for the registers of matrix units, always fails.
+SANDBOX = """
+import ctypes, struct
+rules = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 158, 0x06, 0, 0, 0x50000 | 1, 0x06, 0, 0, 0x7FFF0000)
+kept = ctypes.create_string_buffer(rules)
+call = ctypes.CDLL(None, use_errno=True).prctl
+assert call(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert call(22, 2, ctypes.byref(ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(kept))))) == 0
+assert ctypes.CDLL(None).syscall(158, 0x1023, 18) == -1
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="Linux on x86-64 has this call")
+def test_matrix_units_that_the_system_refuses_are_not_used(on_both_cores: tuple[str, list[str]]) -> None:
+    precision, (_, *costs, weights) = on_both_cores
+    used, *other_costs, other_weights = trained(2, "vanilla", precision, program=SANDBOX + PROGRAM)
+    if precision == "float32":
+        assert (used, other_costs, other_weights) == ("True", costs, weights)
+    else:
+        without = trained(2, "vanilla", precision, CC="cc -mno-amx-bf16")
+        assert (used, *other_costs, other_weights) == tuple(without)
 
 
 @pytest.mark.process
