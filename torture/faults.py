@@ -293,8 +293,9 @@ def _why(case: Case, ended: Ended, folder: Path, reference: Reference, ignored: 
     now = state(folder)
     if failed_runs or not _same_program(ended):  # the tables name the failed runs, and the next report replaces them
         now |= {name: reference.after[name] for name in now if Path(name).stem == "table"}
-    if not _same_program(ended):  # so the results differ too
+    if not _same_program(ended):  # so the results differ too, and a model that was written must only be whole
         now |= {name: value for name, value in reference.before.items() if name.endswith("environment.json")}
+        now |= {name: reference.after[name] for name in now if scenario.name == "fit" and _is_whole(folder / name)}
     if deleted:  # files elsewhere must still exist
         now |= {name: value for name, value in reference.before.items() if name.startswith(deleted + "/")}
     return _lost(scenario, now, reference)
@@ -307,6 +308,16 @@ def _left(scenario: Scenario, case: Case, folder: Path) -> State:
         return state(folder)
     moved = state(folder / f"{deleted}.gone")
     return state(folder) | {f"{deleted}/{name}": value for name, value in moved.items()}
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a file is a model file from its first to its last byte."""
+    if path.suffix != ".safetensors":
+        return False
+    try:
+        return bool(safetensors.numpy.load(path.read_bytes()))
+    except safetensors.SafetensorError:
+        return False
 
 
 def _same_program(ended: Ended) -> bool:

@@ -22,7 +22,7 @@ def restored_parameters(held: Mapping[str, Any], known: Sequence[str]) -> dict[s
 
 
 def restored_scaling(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Scaling:
-    """Return the scaling in a file; refuse arrays that are not finite, and shapes that are not one for each column."""
+    """Return the scaling in a file; refuse arrays that are not finite, not of floats, or not of one for each column."""
     if broken := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
         raise InputError(f"The model's {broken[0]} holds NaN or infinity; save the model anew.")
     bound = about.get("bound")  # None before format 2
@@ -32,6 +32,8 @@ def restored_scaling(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any])
     shapes = {scaling.shift.shape, scaling.factor.shape}
     if type(columns) is not int or shapes != {(columns,)}:
         raise ValueError(f"it has {str(columns)[:80]} columns, and its scaling the shapes {sorted(shapes)}")
+    if scaling.factor.dtype.kind != "f":  # the precision of the scaled rows
+        raise ValueError(f"its scaling has factors of the type {scaling.factor.dtype}")
     return scaling
 
 

@@ -136,4 +136,5 @@ def _values(
     content = file.read(size)
     if len(content) != size:
         raise EOFError(f"{name} ends early")
-    return np.frombuffer(content, array.dtype).reshape(shape, order=order)
+    values = np.frombuffer(content, array.dtype).reshape(shape, order=order)
+    return values.astype(array.dtype.newbyteorder("="), copy=False)  # pandas refuses bytes in the other order

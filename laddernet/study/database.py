@@ -70,10 +70,14 @@ def is_sqlite(engine: sa.Engine) -> bool:
     return engine.dialect.name == "sqlite"
 
 
-def check_schema(connection: sa.Connection, name: str, create: bool) -> None:
-    """Check that the database has this version's schema and can be written to; create the schema if it is empty."""
+def check_schema(connection: sa.Connection, name: str, create: bool) -> bool:
+    """Check that the database has this version's schema and can be written to.
+
+    Create the schema if the database is empty, and return whether that was done.
+    """
     tables = sa.inspect(connection).get_table_names()
-    if _store.name not in tables:
+    created = _store.name not in tables
+    if created:
         if tables and not _are_optunas(tables):
             raise InputError(_FOREIGN.format(name))
         if not create:
@@ -83,6 +87,7 @@ def check_schema(connection: sa.Connection, name: str, create: bool) -> None:
         _create(connection)
     _check_version(name, connection.scalar(sa.select(_store.c.version)))
     connection.execute(sa.update(runs).where(sa.false()).values(attempts=0))
+    return created
 
 
 @contextmanager

@@ -141,6 +141,7 @@ def _records(columns: Mapping[str, Sequence[Any]]) -> list[Json]:
     >>> _records({"epoch": [1, 2], "test_error": [None, 9]})
     [{'epoch': 1}, {'epoch': 2, 'test_error': 9}]
     """
+    "".join(columns).encode()  # a ValueError for half a character, which no file could hold
     for name, values in columns.items():
         if not all(value is None or is_finite(value) for value in values):
             raise ValueError(f"the history of {name} is not of numbers")

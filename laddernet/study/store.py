@@ -99,7 +99,8 @@ class Store:
         store = cls(engine, name, lease, clock)
         try:
             with store._begin(alone=True) as connection:
-                database.check_schema(connection, name, create)
+                if not database.check_schema(connection, name, create):
+                    connection.rollback()  # SQLite's commit would write to the header of a damaged file
         except BaseException:
             store.close()
             raise

@@ -52,6 +52,7 @@ def open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> T
     require_few(len(header), file.name)
     columns = [cell.strip() or f"column {number}" for number, cell in enumerate(header, 1)]
     unique_names(columns, file.name)
+    numbers = {name: number for number, name in enumerate(columns)}
     left = [pieces]  # rows of standard input, which can be read once
     if str(path) != STDIN:
         pieces.close()
@@ -62,7 +63,7 @@ def open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> T
         else:
             rows = file.pieces()
             next(rows)
-        places = {name: columns.index(name) for name in names}
+        places = {name: numbers[name] for name in names}
         frames = (_frame(piece, places) for piece in rows if len(piece))
         return regrouped(frames, rows_of_a_part(len(columns)))
 

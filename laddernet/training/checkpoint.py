@@ -144,13 +144,21 @@ def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
         arrays = path.with_suffix(".safetensors")
         if record["sha256"] != sha256(arrays):
             raise InputError(f"{arrays} is damaged.")
-        if type(record["epoch"]) is not int or not all(type(of_epoch) is dict for of_epoch in record["history"]):
+        if type(record["epoch"]) is not int or not all(map(_is_of_an_epoch, record["history"])):
             raise InputError(f"{path} is not a checkpoint as laddernet writes it.")
         return {key: record[key] for key in ("epoch", "history")}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged.") from error
+
+
+def _is_of_an_epoch(held: Any) -> bool:
+    """Return whether this is a record of the history: numbers by names that a file can hold."""
+    if type(held) is not dict:
+        return False
+    "".join(held).encode()  # a UnicodeError, which is a ValueError, for half a character
+    return all(isinstance(value, int | float) for value in held.values())
 
 
 def _check(record: dict[str, Any]) -> str:

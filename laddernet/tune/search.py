@@ -340,6 +340,11 @@ def open_storage(store: Store, *, create: bool = True) -> optuna.storages.RDBSto
             if not create and not store.has_table("studies"):
                 raise InputError(f"There is no search in {store.name}; name the --out of a search, or its --store.")
             storage = optuna.storages.RDBStorage(address, engine_kwargs=options, skip_table_creation=not create)
+    except AssertionError as error:  # Optuna takes a file of its own that it cannot open for one that does not exist
+        advice = "allow more open files (ulimit -n), or install Optuna again"
+        raise InputError(
+            f"Cannot open the searches in {store.name}: Optuna cannot read its files; {advice}."
+        ) from error
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise InputError(f"The searches in {store.name} are of another version of Optuna ({reason}).") from error
@@ -383,7 +388,7 @@ def understood(store: Store) -> Iterator[None]:
             yield
     except InputError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise InputError(
             f"The searches in {store.name} are damaged ({reason}); restore the store, or name another."

@@ -261,6 +261,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], s
         "UPDATE trial_params SET distribution_json = '{'",
         "UPDATE trial_user_attributes SET value_json = 'null'",
         "UPDATE study_user_attributes SET value_json = '{}'",
+        f"UPDATE trial_params SET distribution_json = '{'[' * 9999}'",
         "DROP TABLE trial_params",
         "DROP TABLE studies",
     ],

@@ -90,6 +90,20 @@ def test_a_damaged_store_is_refused(folder: Path) -> None:
     assert "malformed" in refused(path)
 
 
+def test_a_store_that_is_cut_off_is_left_as_it_is_by_what_refuses_it(folder: Path) -> None:
+    path = folder / "study.db"
+    with closing(Store.open(path)) as store:
+        store.add({f"{i:064}": {"model": "x" * 400} for i in range(200)})
+    with path.open("r+b") as file:  # the header has neither its counter nor its number of pages: the end is found late
+        file.truncate(path.stat().st_size - 4200)
+        file.seek(24)
+        file.write(bytes(8))
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="malformed"), closing(Store.open(path)) as store:
+        store.runs()
+    assert path.read_bytes() == before
+
+
 @pytest.fixture(scope="module")
 def used() -> dict[str, bytes]:
     """The files of a store with runs in every state, by the ends of their names."""

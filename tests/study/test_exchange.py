@@ -100,6 +100,7 @@ def test_every_damaged_line_is_refused_and_the_others_are_read(tmp_path: Path) -
         ({"result": {}}, "does not hold a finished run"),
         ({"result": None}, "does not hold a finished run"),
         ({"environment": None}, "environment"),
+        ({"history": [{"epoch": 1, "\udcff": 1}]}, "does not hold a finished run"),
         ({"history": [{"epoch": 1, "cost": "much"}]}, None),  # not a number: thinning leaves it out
     ],
 )

@@ -62,6 +62,7 @@ def test_a_model_with_a_fitting_checksum_and_other_types_is_refused(
     [
         ("small", "scaling.shift", lambda array: array[:, None]),
         ("small", "scaling.factor", lambda array: array[:0]),
+        ("small", "scaling.factor", lambda array: array.astype(np.int64)),
         ("small", "networks.0.encoder.1.W", lambda array: array[:-1]),
         ("small", "networks.0.encoder.1.W", lambda array: array[:, :-1]),
         ("blend", "members.extra-trees.left", lambda array: np.zeros_like(array)),

@@ -29,6 +29,16 @@ def test_an_npz_file_is_read_in_parts_with_images_as_rows(
     assert whole.index.tolist() == list(range(1, 71))
 
 
+@pytest.mark.parametrize("order", "<>")
+def test_bytes_in_either_order_are_the_same_table(tmp_path: Path, order: str) -> None:
+    np.savez(
+        tmp_path / "t.npz", X=np.arange(6.0).reshape(3, 2).astype(f"{order}f4"), y=np.arange(3).astype(f"{order}i8")
+    )
+    (part,) = open_table(tmp_path / "t.npz").parts(["x1", "y"])
+    assert part.to_numpy(float).tolist() == [[1, 0], [3, 1], [5, 2]]
+    assert part["y"].unique().tolist() == [0, 1, 2]
+
+
 def npz(header: str, data: bytes = b"", how: int = zipfile.ZIP_DEFLATED, name: str = "X") -> bytes:
     """An NPZ file of one array with this header."""
     text = header.encode()

@@ -109,7 +109,11 @@ def test_arrays_of_every_type_come_back_on_the_device_bit_by_bit(tmp_path: Path)
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.dictionaries(st.text(), st.floats(allow_nan=False) | st.integers()), max_size=4))
+@given(
+    st.lists(
+        st.dictionaries(st.text(st.characters(codec="utf-8")), st.floats(allow_nan=False) | st.integers()), max_size=4
+    )
+)
 def test_a_history_comes_back_as_it_was(told: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder), len(told), EMPTY, fingerprint=MINE, history=told)
@@ -297,7 +301,10 @@ def test_a_file_that_is_not_safetensors_is_refused_in_a_sentence(tmp_path: Path)
         read_arrays(tmp_path / "weights")
 
 
-@pytest.mark.parametrize("change", [{"epoch": "1"}, {"history": 0.5}, {"history": [1]}])
+@pytest.mark.parametrize(
+    "change",
+    [{"epoch": "1"}, {"history": 0.5}, {"history": [1]}, {"history": [{"\udcff": 1}]}, {"history": [{"cost": [0.5]}]}],
+)
 def test_a_checkpoint_with_a_fitting_checksum_and_other_types_is_refused(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:

@@ -280,3 +280,14 @@ def test_the_store_lives_beside_optunas_tables_in_either_order(
     assert len(outcomes(storage_of(again))) == 1  # the other is not ours
     storage_of(again).engine.dispose()
     again.close()
+
+
+def test_a_file_of_optunas_that_cannot_be_opened_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("alembic.script.ScriptDirectory.get_current_head", lambda self: None)  # as without descriptors
+    with (
+        closing(Store.open(tmp_path / "tune.db")) as store,
+        pytest.raises(InputError, match="Optuna cannot read its files"),
+    ):
+        open_storage(store)
