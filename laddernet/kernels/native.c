@@ -350,7 +350,7 @@ static void rows_of_update(const void *what, num strip) {
     num corner = first * above + j, columns = least(PANEL, above - j);
     Soon weights = soon(u->w + corner, above, tall, PANEL, squares ? u->depth / LANES + 1 : TALL);
     weights.at[1] = u->m + corner, weights.at[2] = u->v + corner;
-    float gradient[most][PANEL];
+    float gradient[2 * LANES][PANEL] __attribute__((aligned(64)));
     Tile t = {.depth = u->depth, .a = inputs, .a_row = squares ? u->depth : 1, .a_step = TALL,
               .b = u->errors_packed + j * u->depth, .c = gradient[0], .c_row = PANEL, .columns = PANEL};
     multiply_tile(squares ? tall : TALL, wideness(columns), u->kind, &t, &weights);
