@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Before JAX is imported, and through the environment, so that processes started by tests have them too.
 # Compilation takes most of the suite's time: optimising less halves it, and changes no test's meaning.
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
 
