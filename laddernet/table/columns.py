@@ -33,8 +33,9 @@ from laddernet.table.cells import (
     truths,
     written_day,
 )
+from laddernet.table.checks import require_frame
 from laddernet.table.plain import PlainNumbers, plain_numbers
-from laddernet.table.table import listed
+from laddernet.table.table import listed, unique_names
 
 DAY = 86400.0  # seconds
 MOST = 0.95  # share of the filled cells that decides what a column is
@@ -48,7 +49,7 @@ _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
 
-ENOUGH = 10  # cells, none of which is of the column's kind, that are refused
+ENOUGH = 10  # filled cells: a column with fewer is not refused, even if none is of the column's kind
 
 IDENTIFIER = "every value is different, as in an identifier"
 
@@ -84,8 +85,8 @@ def right_cells(column: Column) -> str:
     return f"dates written as {written_day(column.form)}"
 
 
-def not_understood(column: Column, cells: np.ndarray) -> str:
-    """Say why a column is refused of which no cell is of the kind that the model learned."""
+def _not_understood(column: Column, cells: np.ndarray) -> str:
+    """Write the error message about a column of the model in which no cell is of the column's kind."""
     filled = cells[cells != ""]
     some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
     found = f"not one of its {len(filled):,} filled cells is understood ({some})"
@@ -107,6 +108,27 @@ def read_columns(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter
             unread[name] += sum(map(bool, texts(frame[name][missing])))
     # With the type given, since pandas would choose a type of its own for strings.
     return pd.DataFrame({name: pd.Series(cells, dtype=cells.dtype) for name, cells in values.items()})
+
+
+def read_frame(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[str] | None = None) -> pd.DataFrame:
+    """Convert the columns of a model with `read_columns`, and refuse a frame without one of them.
+
+    A column is also refused if it has `ENOUGH` filled cells and none is of the column's kind.
+    """
+    require_frame(frame)
+    frame = frame.rename(columns=str)
+    unique_names(list(frame.columns), "The table")
+    absent = [column.name for column in columns if column.name not in frame.columns]
+    if absent:
+        raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")
+    odd: Counter[str] = Counter()
+    values = read_columns(columns, frame, odd)
+    for column in columns:
+        if odd[column.name] >= ENOUGH and values[column.name].isna().all():
+            raise InputError(_not_understood(column, texts(frame[column.name])))
+    if unread is not None:
+        unread.update(odd)
+    return values
 
 
 @dataclass
