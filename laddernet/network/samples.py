@@ -210,7 +210,18 @@ class Sampler:
         return cls(ladder, tuple(noise_std), tuple(recon_weights), layers, np.min(x, axis=0), np.max(x, axis=0))
 
     def denoises(self, l: int) -> bool:
-        """Return whether the combinator of a layer was trained to remove noise."""
+        """Return whether the combinator of a layer was trained to remove noise.
+
+        Parameters
+        ----------
+        l
+            The layer, from 0 to L.
+
+        Returns
+        -------
+        bool
+            Whether the layer had noise and a reconstruction cost.
+        """
         noisy = {"nowhere": False, "input": l == 0, "everywhere": True}[self.ladder.model.noise]
         reconstructs = l == 0 or self.ladder.model.reconstruction == "everywhere"
         return noisy and reconstructs and self.noise_std[l] > 0 and self.recon_weights[l] > 0
@@ -285,13 +296,41 @@ class Sampler:
         return np.stack(chain)
 
     def check_size(self, rows: int) -> None:
-        """Refuse more rows of samples than memory has space for."""
+        """Refuse more rows than the limit of a result, 400 MB, holds.
+
+        Parameters
+        ----------
+        rows
+            The number of rows of samples.
+
+        Raises
+        ------
+        InputError
+            If the rows are too many.
+        """
         most = _MOST // self.ladder.sizes[0]
         if rows > most:
             raise InputError(f"{rows:,} rows of {self.ladder.sizes[0]:,} columns are too many; give at most {most:,}.")
 
     def log_p(self, l: int, combinator: Combinator, grid: Grid, u: Values) -> Grid:
-        """Compute log p(z̃ | u) of each unit of layer l, on a grid of z̃."""
+        """Compute log p(z̃ | u) of each unit of a layer, on a grid of z̃.
+
+        Parameters
+        ----------
+        l
+            The layer, from 0 to L, one that :meth:`denoises`.
+        combinator
+            The layer's combinator, in float64.
+        grid
+            Increasing values of z̃ for each unit.
+        u
+            The normalised top-down input of each unit.
+
+        Returns
+        -------
+        ndarray of shape (points, units)
+            The logarithm of the density, whose integral over the grid is one.
+        """
         at = self.layers[l]
         z_hat = np.asarray(_combine(combinator, grid, np.broadcast_to(u, grid.shape)))
         return log_density(score((z_hat - at.mu) / at.sigma, grid, self.noise_std[l]), grid)
