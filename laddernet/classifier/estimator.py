@@ -246,7 +246,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
             raise InputError(f"There is no layer {layer!r}; give 0 (the scaled input) to {top} (the logits).")
         config = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
         if layer != top - 1 and config != "default":
-            advice = f"for layer {layer} say set_output(transform='default')"
+            advice = f"for layer {layer} call set_output(transform='default')"
             raise InputError(f"set_output names the columns of the last hidden layer, {top - 1}, only; {advice}.")
         return self._layer(X, layer)
 
@@ -335,7 +335,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
         if about["networks"] != len(held):
             raise InputError(
-                f"The model says it has {about['networks']} networks and holds {len(held)}; save the model anew."
+                f"The model declares {about['networks']} networks and holds {len(held)}; save the model anew."
             )
         made._networks = [arrays_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3, shares were always equal

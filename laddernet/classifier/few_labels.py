@@ -48,7 +48,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
     method_ : the method that predicts.
     errors_ : with "auto", the cross-validated error of each method in per cent; else empty.
-    advice_ : with "auto", a sentence that says which method to use, and why; else empty.
+    advice_ : with "auto", a sentence that names the method to use, with the reason; else empty.
     members_ : the fitted methods that predict: the mean of their probabilities decides.
 
     Examples

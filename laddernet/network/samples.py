@@ -1,11 +1,12 @@
-"""Samples from a trained network: what a combinator removes as noise says how its unit is distributed.
+"""Samples from a trained network: the distribution of a unit follows from the noise that its combinator removes.
 
 If ẑ = g(z̃, u) is the posterior mean of z given z̃ = z + n with n ~ N(0, σ²), then the score of p(z̃ | u), the derivative
 of its logarithm, is (ẑ − z̃) / σ² (Miyasawa 1961; Tweedie's formula). Here ẑ is in the units of z, that is after the
 normalisation by the clean path's μ(l) and σ(l). Given u, a unit depends on its own z̃ alone: log p(z̃ | u) is an integral
 in one dimension, computed on a grid in float64.
 
-- *Ancestral*: ỹ is the wanted class; from the top layer down, draw z̃ from p(z̃ | u) and hand ẑ = g(z̃, u) on.
+- *Ancestral*: ỹ is the wanted class; from the top layer down, draw z̃ from p(z̃ | u) and pass ẑ = g(z̃, u) to the layer
+  below.
 - *Walkback* (Bengio et al. 2013): a chain x → corrupt every layer → decode → x̂ → again.
 
 A sample is no part of a minibatch. All normalisations use statistics of the training set's pass.
@@ -229,8 +230,8 @@ class Sampler:
     def ancestral(self, classes: Classes, *, seed: int = 0) -> Float[np.ndarray, "rows features"]:
         """Draw a row of each of these classes, from the top layer down.
 
-        A combinator that was not trained to remove noise says nothing about z̃. It is then drawn from N(0, 1 + σ²): z is
-        normalised, so that these are its mean and variance over all rows.
+        A combinator that was not trained to remove noise does not give the distribution of z̃. Then z̃ is drawn from
+        N(0, 1 + σ²), which has the mean and the variance of z̃ over all rows, since z is normalised.
 
         Parameters
         ----------
@@ -274,7 +275,7 @@ class Sampler:
         seed
             The seed of the noise.
         classes
-            A class for each row, which ỹ is held at in every step. None: ỹ is what the noisy path predicts.
+            A class for each row, to which ỹ is set in every step. None: ỹ is the prediction of the noisy path.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Columns of a table: what each of them is.
+"""Columns of a table: the kind of each, and the reading of its cells.
 
 A column holds numbers or dates if at least 95 % of its filled cells do; its other cells count as missing. A column that
 has only yes and no, or true and false, holds truth values. Any other column holds categories.
@@ -38,7 +38,7 @@ from laddernet.table.plain import PlainNumbers, plain_numbers
 from laddernet.table.table import listed, unique_names
 
 DAY = 86400.0  # seconds
-MOST = 0.95  # share of the filled cells that decides what a column is
+MOST = 0.95  # share of the filled cells that decides the kind of a column
 
 _LONG_DAYS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
 _SHORT_DAYS = ("%m/%d/%y", "%d/%m/%y", "%d.%m.%y", "%d-%b-%y")
@@ -77,7 +77,7 @@ class Column:
 
 
 def right_cells(column: Column) -> str:
-    """Say which cells are of the column's kind."""
+    """Describe the cells of the column's kind."""
     if column.kind == "boolean":
         return "yes or no"
     if column.kind == "number":
@@ -133,7 +133,7 @@ def read_frame(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[s
 
 @dataclass
 class Survey:
-    """What the rows so far show about a column; `column` decides what it is."""
+    """Statistics of a column over the rows so far, from which `column` decides its kind."""
 
     name: str
     rows: int = 0
@@ -227,7 +227,7 @@ class Survey:
             self.timed = self.timed or bool(np.any(seconds[read] % DAY))
 
     def column(self, *, category: bool = False, use: bool = False) -> Column | str:
-        """Decide what the column is; if it is of no use, return the reason."""
+        """Decide the kind of the column; if the column cannot be used, return the reason."""
         enough = MOST * self.filled
         if not self.filled:
             return "empty"
@@ -256,7 +256,7 @@ class Survey:
         return max((POINT, GROUPS, COMMA), key=self.numeric.__getitem__)
 
     def notice(self, column: Column) -> str | None:
-        """Say what a user should know about how the column is read."""
+        """Return a notice of cells that count as missing, or of a form that is ambiguous; None if there is neither."""
         form = column.form if column.kind == "number" else self._number_form()
         words = listed(list(self.words.get(form, ())), 3)
         if column.kind == "category" and not self.code:

@@ -242,7 +242,7 @@ class TableModel:
     def suggest(
         self, frame: pd.DataFrame, *, count: int = 20, unlabeled: Any = None, labels: LabelFiles = ()
     ) -> pd.DataFrame:
-        """Choose the unlabelled rows whose labels would teach most.
+        """Choose the unlabelled rows that are most useful to label.
 
         Parameters
         ----------
