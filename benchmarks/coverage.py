@@ -106,7 +106,7 @@ def covered(case: dict[str, Any], method: str | None = None) -> bool:
 
 
 def summary(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the coverage, the mean width, and what `auto` is worth beside the blend."""
+    """Return the coverage, the mean width, and the gain of `auto` over the blend."""
     widths = [high - low for low, high in (case["interval"] for case in cases)]
     biases = [100 * case["wrong"] / case["judged"] - case["true"] for case in cases]
     return {

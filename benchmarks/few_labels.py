@@ -7,8 +7,8 @@ and labels, and is measured on the set's test rows. Each fit is one line of ``re
 stopped at any time, and the same command resumes it. A number of labels that exceeds the rows of a class is left out.
 At the end ``table.md`` and ``table.csv`` are made from all lines.
 
-The sets are in two halves (`few_labels_halves`). What is chosen, such as a default of LadderClassifier, is chosen by
-the half "choose"; what is reported comes from the half "report", which decides nothing.
+The sets are in two halves (`few_labels_halves`). Choices, such as a default of LadderClassifier, are made by the
+half "choose"; reported figures come from the half "report", which is not used for any choice.
 """
 
 import argparse
@@ -39,12 +39,12 @@ from laddernet.files import write_atomic, writing
 
 ROOT = Path(__file__).parent.parent
 LABELS, DRAWS = (1, 5, 10, 50), 5
-# Before a worker imports what counts cores.
+# Set before a worker imports libraries that count cores.
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
 
 def _begin(cores: Any) -> None:
-    """A worker: one core of its own, no traceback on Ctrl-C, and no life after the process that started it."""
+    """Prepare a worker: it has one core, prints no traceback on Ctrl-C, and ends with the process that started it."""
     os.sched_setaffinity(0, {cores.get()})
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -57,7 +57,7 @@ def _end_with_parent() -> None:
 
 
 def run(fits: Sequence[Fit], jobs: int, path: Path, console: Console) -> list[str]:
-    """Do all fits, and keep each as soon as it is done; return a line for each that failed, which is left to do."""
+    """Do all fits, and keep each as soon as it is done; return a line for each that failed and must be done again."""
     os.environ.update(ONE_THREAD)
     spawn = multiprocessing.get_context("spawn")
     cores = spawn.Queue()
@@ -106,20 +106,20 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--labels", default=",".join(map(str, LABELS)), help="a class [default: %(default)s]")
     parser.add_argument("--draws", default=str(DRAWS), help="of the labels [default: %(default)s]")
     parser.add_argument("--jobs", default="1", help="processes, each on a core of its own [default: %(default)s]")
-    parser.add_argument("--out", type=Path, default=ROOT / "results" / "few-labels", help="folder of what comes out")
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "few-labels", help="folder of the results")
     parser.add_argument(
-        "--forget", default="", metavar="METHODS", help="first drop what is kept of these methods on the sets"
+        "--forget", default="", metavar="METHODS", help="first delete the kept results of these methods on the sets"
     )
     parser.add_argument(
         "--against", default="blend", choices=METHODS, metavar="METHOD", help="tests compare with it [%(default)s]"
     )
-    parser.add_argument("--page", action="store_true", help="fit nothing; make the tables of the lines that are there")
+    parser.add_argument("--page", action="store_true", help="fit nothing; make the tables from the kept results")
     parser.add_argument("--list", action="store_true", help="show the sets, and do nothing else")
     return parser.parse_args()
 
 
 def names(text: str, known: Iterable[str], what: str) -> list[str]:
-    """A list with commas, all of it known."""
+    """Parse a list with commas; refuse unknown names."""
     chosen = list(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if unknown := [name for name in chosen if name not in known]:
         raise InputError(f"{', '.join(unknown)}: no such {what}; there are {', '.join(known)}.")
@@ -135,17 +135,17 @@ def number(text: str, what: str) -> int:
 
 
 def available(chosen: Iterable[str], console: Console) -> dict[str, data.Parts]:
-    """The sets that can be had, prepared; for those that cannot, a sentence says what they lack."""
+    """Prepare the sets that can be loaded; print the reason for the others, each reason once."""
     found = {}
-    told = set()
+    printed = set()
     for name in chosen:
         try:
             with console.status(f"preparing {name}"):
                 found[name] = data.load(name)
         except InputError as error:
-            if str(error) not in told:
-                console.print(f"Without {name} and its like: {error}", highlight=False, soft_wrap=True)
-            told.add(str(error))
+            if str(error) not in printed:
+                console.print(f"Without {name} and similar sets: {error}", highlight=False, soft_wrap=True)
+            printed.add(str(error))
     return found
 
 
@@ -203,7 +203,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except BrokenProcessPool:
-        print("A process was killed, perhaps for want of memory; the same command goes on from here.", file=sys.stderr)
+        print("A process was killed, perhaps for lack of memory; the same command goes on from here.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)

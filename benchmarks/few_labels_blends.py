@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--labels", default="3,10", help="per class [default: %(default)s]")
     parser.add_argument("--draws", type=int, default=1, help="[default: %(default)s]")
     parser.add_argument("--out", type=Path, required=True, help="folder of the probabilities")
-    parser.add_argument("--kept", action="store_true", help="fit nothing; compare what the folder holds")
+    parser.add_argument("--kept", action="store_true", help="fit nothing; compare the fits in the folder")
     asked = parser.parse_args()
     sets = asked.sets.split(",")
     if unknown := [name for name in sets if name not in chosen]:

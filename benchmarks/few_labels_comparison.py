@@ -83,7 +83,7 @@ def ranks(cells: Cells, methods: Sequence[str]) -> dict[Cell, dict[str, float]]:
 
 
 def behind(cells: Cells, method: str, other: str) -> Iterator[tuple[Cell, float, float]]:
-    """Give the cells where a method is worse than another by more than the standard error of the mean difference."""
+    """Yield the cells where a method is worse than another by more than the standard error of the mean difference."""
     for cell, of in cells.items():
         if method in of and other in of:
             shared = of[method].draws.keys() & of[other].draws.keys()

@@ -1,7 +1,7 @@
 """The two halves of the sets: one to choose by, one to report.
 
-A default or a rule is chosen by the sets of the half "choose". The half "report" decides nothing: what is said of the
-classifier comes from it.
+A default or a rule is chosen by the sets of the half "choose". Figures about the classifier come from the half
+"report", which is not used for any choice.
 """
 
 from functools import cache

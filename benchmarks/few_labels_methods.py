@@ -20,7 +20,7 @@ BINS = 15  # of confidence, in the calibration error
 
 
 class Case(NamedTuple):
-    """What a classifier may be made by."""
+    """The properties of a fit on which the parameters of a classifier may depend."""
 
     columns: int
     labels: int  # of each class

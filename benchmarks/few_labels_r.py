@@ -156,7 +156,7 @@ def _decompress(data: bytes) -> bytes:
 
 
 def _record(data: bytes) -> bytes:
-    """An object of a database: its length, perhaps a letter for the compression, and what was compressed."""
+    """Decompress an object of a database: its length, for LZMA a letter, and the compressed bytes."""
     if data[4:5] == b"Z":  # LZMA without a container
         return lzma.decompress(data[5:], lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA2, "preset": 9}])
     return zlib.decompress(data[4:])

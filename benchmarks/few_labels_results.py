@@ -19,10 +19,10 @@ class Fit(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a fit measured on the test rows. Lines from before 2026-11-18 hold its error and seconds alone."""
+    """The figures of a fit on the test rows. Lines from before 2026-11-18 hold only error and seconds."""
 
     error: float  # in per cent
-    seconds: float  # of the processor, for fitting: what a fit takes on a core that does nothing else
+    seconds: float  # processor time of the fit
     balanced_error: float | None = None  # in per cent: the mean over classes
     log_loss: float | None = None
     ece: float | None = None  # expected calibration error, in per cent

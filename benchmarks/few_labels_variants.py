@@ -3,7 +3,7 @@
     python benchmarks/few_labels_variants.py [--sets dna,pima] [--scale 0.7] [--labels 3,10] [--draws 2] --out FOLDER
 
 The networks of each fit are trained once and kept in FOLDER, as logits of the test rows and of the training rows: the
-same command resumes. What is done to logits, such as another linear share or a factor, needs no fit of its own.
+same command resumes. A variant of the logits, such as another linear share or a factor, needs no further fit.
 At most 1000 training rows and 3000 test rows of a set are used, and draws that the comparison does not use.
 """
 
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1, help="[default: %(default)s]")
     parser.add_argument("--scale", default="", help="factors of columns of two values, or root: halfway to their unit")
     parser.add_argument("--out", type=Path, required=True, help="folder of the logits")
-    parser.add_argument("--kept", action="store_true", help="fit nothing; compare what the folder holds")
+    parser.add_argument("--kept", action="store_true", help="fit nothing; compare the fits in the folder")
     asked = parser.parse_args()
     if unknown := [name for name in asked.sets.split(",") if name not in chosen]:
         parser.error(f"{', '.join(unknown)}: not of the half to choose by; give some of {', '.join(chosen)}")

@@ -1,16 +1,20 @@
-"""The files at the repository's root agree with each other, and a wheel has all that the package needs."""
+"""The files at the root agree with each other, public names are documented, and a wheel has all the files it needs."""
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
 
+import laddernet
 from laddernet.errors import _EXTRAS
 
 ROOT = Path(__file__).parent.parent
@@ -55,6 +59,52 @@ def test_the_message_about_a_missing_package_names_the_extra_that_has_it() -> No
         for name in extras[extra]
     }
     assert listed - {"laddernet"} == _EXTRAS.keys() - {"jaxlib"}
+
+
+# --- Docstrings -------------------------------------------------------------------------------------------------------
+
+
+def documented(name: str) -> Iterator[tuple[str, Any]]:
+    """Yield a public function, or a public class and its public methods that laddernet defines."""
+    found = getattr(laddernet, name)
+    if isinstance(found, type) and issubclass(found, Exception):
+        return  # their parameters are those of Exception
+    if isinstance(found, type) and found.__module__.startswith("laddernet."):
+        yield name, found
+        # scikit-learn's available_if makes the method when it is looked up, so that vars(found) does not have it.
+        for method, function in inspect.getmembers(found, inspect.isroutine):
+            if not method.startswith("_") and str(getattr(function, "__module__", "")).startswith("laddernet."):
+                yield f"{name}.{method}", function
+    elif isinstance(found, FunctionType):
+        yield name, found
+
+
+def sections(docstring: str) -> dict[str, str]:
+    parts = re.split(r"^(\w[\w ]*)\n-+\n", docstring, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def named_in(section: str) -> set[str]:
+    """Return the names in a section: of "low, high : float", low and high."""
+    heads = [line.split(" : ")[0] for line in section.splitlines() if re.match(r"\S", line)]
+    return {name.strip("* ") for head in heads for name in head.split(",")}
+
+
+def test_the_public_functions_and_methods_are_found() -> None:
+    found = {name for public in laddernet.__all__ for name, _ in documented(public)}
+    assert {"LabelledOnly.predict", "LadderClassifier.fit", "Sampler.of", "TableModel.parts", "train"} < found
+
+
+@pytest.mark.parametrize("public", laddernet.__all__)
+def test_public_docstrings_name_exactly_the_parameters_and_have_what_is_returned(public: str) -> None:
+    for name, found in documented(public):
+        signature = inspect.signature(found)
+        docstring = sections(inspect.getdoc(found) or "")
+        fields = docstring.get("Attributes", "") if isinstance(found, type) else ""
+        parameters = set(signature.parameters) - {"self"}
+        assert named_in(docstring.get("Parameters", fields)) == parameters, name
+        if not isinstance(found, type) and signature.return_annotation not in (None, "None"):
+            assert docstring.keys() & {"Returns", "Yields"}, name
 
 
 # --- The wheel --------------------------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 
 
 def _table_command(rng: random.Random, name: str, target: str = "y") -> list[str]:
-    """A command that reads a table; what it would write exists already."""
+    """Choose a command that reads a table; the files that it would write exist already."""
     model = "arrays.safetensors" if name.endswith("npz") else "model.safetensors"
     commands = [
         ["predict", model, name, "--out", "out.csv"],

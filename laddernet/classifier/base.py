@@ -1,4 +1,4 @@
-"""What the classifiers have in common: a fit that fails changes nothing, unlabelled rows do not count, and files."""
+"""The base of the classifiers: a fit that restores the last one after an error, the score on labelled rows, files."""
 
 import os
 from collections.abc import Mapping

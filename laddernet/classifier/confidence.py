@@ -1,7 +1,7 @@
 """Confidence after label smoothing: the factor by which a fit sharpens its logits.
 
-Label smoothing makes a network less confident than it is right, above all with two classes, where half of the labels
-are replaced by default. A factor of the logits changes no prediction.
+Label smoothing lowers the confidence of a network below its accuracy, above all with two classes, where half of
+the labels are replaced by default. A factor of the logits changes no prediction.
 """
 
 import math

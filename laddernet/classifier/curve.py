@@ -198,7 +198,7 @@ def _counts(asked: Sequence[int] | None, most: int) -> list[int]:
         steps = (digit * 10**zeros for zeros in range(len(str(most))) for digit in (1, 2, 5))
         return [step for step in steps if 1.5 * step <= most or step == 1 < most] + [most]
     if not len(asked) or not all(isinstance(count, int | np.integer) and 1 <= count <= most for count in asked):
-        besides = "what the commonest class has besides the rows to judge by"
+        besides = "the labels of the most frequent class that are not held out"
         raise InputError(f"counts is {list(asked)}; give whole numbers from 1 to {most}, {besides}.")
     return sorted({int(count) for count in asked})
 
@@ -272,7 +272,7 @@ def forecast(points: Sequence[Point]) -> str:
     """
     last = points[-1]
     fewer = [point for point in points if 2 * point.labels <= last.labels]
-    unknown = "what more labels would gain cannot be told."
+    unknown = "the gain by more labels is unknown."
     if not fewer:
         return f"There is no point with half as many labels as the last: {unknown}"
     before = fewer[-1]

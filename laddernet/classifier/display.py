@@ -9,12 +9,12 @@ from rich.console import Console
 from laddernet.progress import progress_shown
 from laddernet.training.config import Record
 
-Show = Callable[[int, Record], None]  # of a network, by its number, and its record
+Show = Callable[[int, Record], None]  # called with the number of a network and its record
 
 
 @contextmanager
 def progress_of(verbose: bool, steps: list[int]) -> Iterator[Show]:
-    """Give what shows a network's record; ``steps`` are those of each network."""
+    """Yield a function that shows a network's record; ``steps`` has the number of steps of each network."""
     console = Console(stderr=True)
     total = sum(steps)
     taken = [0] * len(steps)

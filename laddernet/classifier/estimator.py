@@ -53,9 +53,10 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
     linear_share : share, in [0, 1), of one more network in that mean. It has no hidden layers and no reconstruction,
         so its class boundaries are linear. None: 0.25; range: 0 (no such network).
     class_weight : ``{class: weight}`` or "balanced": weights of the labels of each class.
-    early_stopping : keep the network with the lowest error on held-out rows (``validation_fraction`` of the labelled),
-        and stop after ``n_iter_no_change`` evaluations, one every 32 steps, without a lower one. Off, with a warning,
-        if a class has fewer than five labels.
+    early_stopping : keep the network with the lowest error on held-out labelled rows, evaluated every 32 steps. Off,
+        with a warning, if a class has fewer than five labels.
+    validation_fraction : share of the labelled rows that ``early_stopping`` holds out.
+    n_iter_no_change : number of evaluations without a lower error after which ``early_stopping`` ends the training.
     scale : scaling of the columns: "columns", "range", "none" or "auto" (`laddernet.classifier.scaling`).
     unlabeled : value in y of a row without a label, besides None, NaN and NA. None: only those.
     random_state : fixes initial values, noise and order.
@@ -245,7 +246,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
             raise InputError(f"There is no layer {layer!r}; give 0 (the scaled input) to {top} (the logits).")
         config = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
         if layer != top - 1 and config != "default":
-            advice = f"for layer {layer} say set_output(transform='default')"
+            advice = f"for layer {layer} call set_output(transform='default')"
             raise InputError(f"set_output names the columns of the last hidden layer, {top - 1}, only; {advice}.")
         return self._layer(X, layer)
 
@@ -334,7 +335,7 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
         if about["networks"] != len(held):
             raise InputError(
-                f"The model says it has {about['networks']} networks and holds {len(held)}; save the model anew."
+                f"The model declares {about['networks']} networks and holds {len(held)}; save the model anew."
             )
         made._networks = [arrays_below(arrays, f"networks.{number}.") for number in range(len(held))]
         equal = [1 / len(made._networks)] * len(made._networks)  # before format 3, shares were always equal

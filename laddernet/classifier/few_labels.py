@@ -48,7 +48,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
     classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
     method_ : the method that predicts.
     errors_ : with "auto", the cross-validated error of each method in per cent; else empty.
-    advice_ : with "auto", a sentence that says which method to use, and why; else empty.
+    advice_ : with "auto", a sentence that names the method to use, with the reason; else empty.
     members_ : the fitted methods that predict: the mean of their probabilities decides.
 
     Examples
@@ -107,24 +107,64 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes, in the order of ``classes_``: an array of shape (rows, classes)."""
+        """Compute the probability of each class.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The probabilities, in the order of ``classes_``: the mean over the fitted methods.
+        """
         check_is_fitted(self)
         found = self.members_.probabilities(self._checked(X, reset=False))
         return np.asarray(np.mean(list(found.values()), axis=0))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of `predict_proba`."""
+        """Compute the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The logarithms of :meth:`predict_proba`.
+        """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the most probable class of each row of X, as an array of shape (rows,)."""
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows,)
+            The most probable class of each row.
+        """
         best = self.predict_proba(X).argmax(axis=1)
         classes: np.ndarray = self.classes_[best]
         return classes
 
     def embed(self, X: Any) -> np.ndarray:
-        """Return each row in the ladder's last hidden layer, or its scaled columns if there is no ladder."""
+        """Compute the coordinates in which the distance of two rows is measured.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, units)
+            Activations of the Ladder Network's last hidden layer; the scaled columns if there is no Ladder Network.
+        """
         check_is_fitted(self)
         x = self._checked(X, reset=False)
         ladder = self.network
@@ -142,7 +182,15 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         return tags
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the fitted state: arrays, and a description that JSON can hold."""
+        """Return the fitted state.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The arrays by name.
+        dict
+            All else, in values for JSON.
+        """
         check_is_fitted(self)
         scaling = self.members_.scaling
         arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
@@ -166,7 +214,24 @@ class FewLabelClassifier(SemiSupervisedClassifier):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
-        """Make a classifier from its :meth:`state`."""
+        """Make a classifier from its :meth:`state`.
+
+        Parameters
+        ----------
+        arrays, about : the two parts of the state.
+
+        Returns
+        -------
+        FewLabelClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        InputError
+            If a value is out of range, or an array holds NaN or infinity.
+        ValueError
+            If the parts contradict each other.
+        """
         method = checks.choice("method", about["method"], tuple(METHODS))
         made = cls(
             **restored_parameters(about["parameters"], [name for name in cls._get_param_names() if name != "ladder"])

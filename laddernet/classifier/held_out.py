@@ -13,7 +13,7 @@ from laddernet.classifier.methods import fit_members
 from laddernet.classifier.splits import LabelledKFold, held_out_rows
 from laddernet.inference.network import Rows
 
-_MANY = 1000  # labelled rows, above which repeats add little to what one cross-validation says
+_MANY = 1000  # labelled rows, above which one cross-validation is precise enough without repeats
 _CLEAR = 2.0  # standard errors of a paired difference
 
 
@@ -36,9 +36,9 @@ class HeldOut:
         return {name: float(self.wrong(name).sum()) for name in self.probabilities}
 
     def gain(self, method: str, over: str) -> tuple[float, float]:
-        """Return by how much the error of a method is lower than that of another, in per cent, and its standard error.
+        """Return the error of ``over`` minus that of ``method``, in percentage points, and its standard error.
 
-        The difference is taken row by row, so that rows which both have wrong add nothing to its uncertainty.
+        The difference is computed row by row, so that rows which both methods have wrong do not add to its variance.
         """
         gains = 100 * (self.wrong(over) - self.wrong(method))
         return float(gains.mean()), float(gains.std(ddof=1) / math.sqrt(len(gains)))
@@ -57,7 +57,7 @@ class HeldOut:
         return min(better, key=self.errors().__getitem__, default=default)
 
     def advice(self, used: str) -> str:
-        """Say in one sentence which method to use."""
+        """Return one sentence that names the method to use."""
         best = self.best(used)
         title = METHODS[best]
         if best == used:

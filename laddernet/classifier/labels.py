@@ -47,10 +47,10 @@ def encode_labels(y: Any, unlabeled: Any = -1) -> tuple[np.ndarray, np.ndarray]:
         but, advice = "", "give labels of two classes or more"
         if marked.any():
             but = f" but {unlabeled!r}, which marks unlabelled rows"
-            advice = f"if {unlabeled!r} is a class of yours, say so with unlabeled=None, or name another mark"
+            advice = f"if {unlabeled!r} is a class of yours, set unlabeled=None or to another mark"
         raise InputError(f"y holds one class, {classes.tolist()[0]!r}, and nothing else{but}; {advice}.")
     for mark in _LIKE_A_MARK.intersection(classes.tolist() if known.dtype.kind == "U" else ()):
-        advice = f"if it marks rows without a label, say unlabeled={mark!r}"
+        advice = f"if it marks rows without a label, set unlabeled={mark!r}"
         warnings.warn(f"y has a class called {mark!r}; {advice}.", stacklevel=5)
     out = np.full(len(values), UNLABELLED)
     out[~missing] = codes

@@ -64,5 +64,5 @@ class Members:
 
 
 def members_of(method: str) -> tuple[str, ...]:
-    """Return the members whose mean probabilities a method's are."""
+    """Return the members of a method, whose probabilities are the mean of theirs."""
     return BLENDED if method == BLEND else (method,)

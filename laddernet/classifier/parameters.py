@@ -94,8 +94,8 @@ def plan(given: Parameters, shape: tuple[int, int], classes: int, defaults: Defa
     passes = None if given.epochs is None else given.epochs * math.ceil(rows / given.batch_size)
     steps = passes or chosen["max_steps"]
     program = Program(
-        # The paper normalises the labelled rows by themselves. With one or two labels per class their statistics say
-        # little about the rows to be classified, so here they are normalised together with the unlabelled ones.
+        # The paper normalises the labelled rows by themselves. With one or two labels per class their statistics differ
+        # from those of the rows to be classified, so here they are normalised together with the unlabelled ones.
         model=replace(find(given.model), joint=True),
         sizes=(columns, *map(int, hidden), classes),
         noise=by_layer("noise", chosen["noise"], layers, short=2),

@@ -47,7 +47,17 @@ class LabelledKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of splits, of all repeats together."""
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X, y, groups : ignored; scikit-learn passes them.
+
+        Returns
+        -------
+        int
+            The number of splits of all repeats together.
+        """
         return self.n_splits * self.n_repeats
 
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:
@@ -116,7 +126,22 @@ class LabelledOnly(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a clone of the estimator to the rows that have a label."""
+        """Fit a clone of the estimator to the labelled rows.
+
+        Parameters
+        ----------
+        X : the rows, as the estimator accepts them.
+        y : a label for each row, or the value of ``unlabeled``, None, NaN or NA.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If y is None.
+        """
         if y is None:
             raise InputError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         check_consistent_length(X, y)
@@ -140,30 +165,83 @@ class LabelledOnly(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @available_if(_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
-        """Return the estimator's classes of the rows of X."""
+        """Predict the class of each row with the fitted estimator.
+
+        Parameters
+        ----------
+        X : the rows, as the estimator accepts them.
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows,)
+            The estimator's classes.
+        """
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Return the estimator's probabilities of the classes."""
+        """Compute the probability of each class with the fitted estimator.
+
+        Parameters
+        ----------
+        X : the rows, as the estimator accepts them.
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The probabilities, in the order of ``classes_``.
+        """
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
     @available_if(_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the estimator's logarithms of the probabilities."""
+        """Compute the logarithm of the probability of each class with the fitted estimator.
+
+        Parameters
+        ----------
+        X : the rows, as the estimator accepts them.
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows, classes)
+            The logarithms, in the order of ``classes_``.
+        """
         check_is_fitted(self)
         return self.estimator_.predict_log_proba(X)
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
-        """Return the estimator's decision function."""
+        """Compute the decision function of the fitted estimator.
+
+        Parameters
+        ----------
+        X : the rows, as the estimator accepts them.
+
+        Returns
+        -------
+        numpy.ndarray
+            The estimator's decision values, in its own shape.
+        """
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the estimator's score on the labelled rows."""
+        """Compute the fitted estimator's score on the labelled rows.
+
+        Parameters
+        ----------
+        X : the rows, as the estimator accepts them.
+        y : the class of each row; rows without a label do not count.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        float
+            The estimator's own score; for a classifier, the accuracy.
+        """
         check_is_fitted(self)
         check_consistent_length(X, y, sample_weight)
         rows, labels = known_labels(y, self.unlabeled)

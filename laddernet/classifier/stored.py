@@ -41,7 +41,7 @@ def restored_classes(held: Mapping[str, Any]) -> np.ndarray:
     """Return the classes in a file, and refuse a type that would take too much memory."""
     values, dtype = held["values"], np.dtype(held["dtype"])
     if dtype.kind not in "biufU" or dtype.itemsize * len(values) > _MOST_CLASS_BYTES:
-        raise InputError(f"The model says its {len(values):,} classes are of the type {dtype}; save the model anew.")
+        raise InputError(f"The model declares {len(values):,} classes of the type {dtype}; save the model anew.")
     return np.array(values, dtype=dtype)
 
 

@@ -1,6 +1,6 @@
 """The estimate that ``fit`` makes and prints, and that ``inspect`` shows again.
 
-What they need is imported when a command runs, so that ``--help`` and shell completion are fast.
+Packages are imported when a command runs, so that ``--help`` and shell completion are fast.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def check_pictures(*paths: Path | None) -> None:
 
 
 def called(method: str, model: str) -> str:
-    """Name what is trained; the Ladder Network itself is called vanilla only beside its variants."""
+    """Name the method that is trained; the Ladder Network itself is called vanilla only beside its variants."""
     from laddernet.classifier.members import BLEND, LADDER, METHODS
 
     network = "Ladder Network" if model == "vanilla" else f"model {model}"
@@ -120,7 +120,7 @@ def print_estimate(estimate: "Estimate", classes: list[str]) -> None:
 def save_pictures(
     estimate: "Estimate | None", classes: list[str], confusion: Path | None, calibration: Path | None
 ) -> Iterator[Path]:
-    """Write the pictures that were asked for, and yield their paths; say why one cannot be drawn."""
+    """Write the pictures that were asked for, and yield their paths; print the reason if one cannot be drawn."""
     from laddernet.classifier.curve import save_picture
     from laddernet.report.estimate import plot_calibration, plot_confusion
 
@@ -157,7 +157,7 @@ def _print_methods(estimate: "Estimate") -> None:
 
 
 def _print_classes(estimate: "Estimate", classes: list[str]) -> None:
-    """Print the errors by class and, of few classes, the confusion matrix; of many, what is confused most."""
+    """Print the errors by class, with the confusion matrix of few classes or the most frequent confusions of many."""
     from laddernet.table.estimate import counted
 
     few = len(classes) <= _MATRIX

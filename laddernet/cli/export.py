@@ -1,6 +1,6 @@
 """The command ``laddernet export``. It needs no JAX.
 
-What it needs is imported when it runs, so that ``--help`` and shell completion are fast.
+Packages are imported when it runs, so that ``--help`` and shell completion are fast.
 """
 
 from pathlib import Path

@@ -381,7 +381,7 @@ def _called(model: str) -> str:
 
 
 def _single(rows: "Rows") -> str:
-    """Say which classes have a single label."""
+    """Name the classes with a single label."""
     from laddernet.table.table import listed
 
     names = [name for name, count in rows.labels.items() if count == 1]

@@ -1,6 +1,6 @@
 """The commands that describe models: ``inspect`` and ``compare``. They need no JAX.
 
-What they need is imported when a command runs, so that ``--help`` and shell completion are fast.
+Packages are imported when a command runs, so that ``--help`` and shell completion are fast.
 """
 
 from pathlib import Path
@@ -32,9 +32,9 @@ def compare(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
-    """Compare two models on one table: where they agree and, on rows with a label, which has fewer errors.
+    """Compare two models on one table: the rows on which they agree and, if rows have a label, the errors of both.
 
-    Use rows that neither model was trained on: a model does better on rows that it has seen.
+    Use rows that neither model was trained on: on its training rows a model has a lower error.
     """
     from laddernet.table.compare import compare as compared
     from laddernet.table.model import TableModel
@@ -66,7 +66,7 @@ def compare(
 def inspect(
     model: ModelFile, confusion: Confusion = None, calibration: Calibration = None, as_json: Json = False
 ) -> None:
-    """Show a model's training data, what it does with each column, and its expected error."""
+    """Show a model's training data, the inputs that each column becomes, and its expected error."""
     from laddernet.files import sha256
     from laddernet.inference import modelfile
     from laddernet.table.describe import describe

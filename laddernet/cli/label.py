@@ -1,6 +1,6 @@
 """The command ``label``: it asks for labels at a terminal. It needs no JAX.
 
-What it needs is imported when it runs, so that ``--help`` and shell completion are fast.
+Packages are imported when it runs, so that ``--help`` and shell completion are fast.
 """
 
 import shlex
@@ -45,7 +45,7 @@ def label(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
-    """Ask at the terminal for the labels that would teach most, one key for each class.
+    """Ask at the terminal for the labels of the most useful rows, with one key for each class.
 
     The file of labels is written after each answer. The same command goes on where it stopped, and asks for further
     rows when all have a label. `fit --labels` reads the file.
@@ -174,7 +174,7 @@ class Prompt:
 
     sheet: Sheet
     classes: list[str]
-    hidden: Sequence[str]  # columns that are not shown: the model's own answer would influence a person's
+    hidden: Sequence[str]  # columns that are not shown: the model's prediction could influence the person
     key: Callable[[], str] = typer.getchar
     text: Callable[[str], str] = input
     console: Console = field(default_factory=Console)

@@ -126,7 +126,7 @@ _STDOUT = "standard output"
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output whose errors have its name, to tell them from errors of files."""
+    """Standard output whose errors have its name, to distinguish them from errors of files."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -161,7 +161,7 @@ def _printed() -> Iterator[None]:
     except OSError as error:
         if error.filename != _STDOUT:
             raise
-        # At its end Python writes what is left, and would report the error again.
+        # Python flushes the buffer when it ends, and would report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # the reader has ended, as `head` does
             sys.exit(1)

@@ -1,4 +1,4 @@
-"""What commands have in common: the values of options, JSON output, and Ctrl-C."""
+"""Shared by all commands: the values of options, JSON output, and Ctrl-C."""
 
 import csv
 import json

@@ -1,6 +1,6 @@
 """The commands that apply a model to a table: ``predict`` and ``suggest``. They need no JAX.
 
-What they need is imported when a command runs, so that ``--help`` and shell completion are fast.
+Packages are imported when a command runs, so that ``--help`` and shell completion are fast.
 """
 
 from collections import Counter
@@ -93,7 +93,7 @@ def suggest(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
 ) -> None:
-    """Write the unlabelled rows whose labels would teach most, with an empty target to fill in.
+    """Write the unlabelled rows that are most useful to label, with an empty target to fill in.
 
     Rows that have a class are left out, also those that have one in a file of --labels. `fit --labels` reads the file.
     """
@@ -140,7 +140,7 @@ def opened(
 
 
 def _check(model: "TableModel", table: "Table", more: Sequence[str]) -> None:
-    """Refuse a table that lacks columns, and say which of its columns are not used."""
+    """Refuse a table that lacks columns, and name its columns that are not used."""
     from laddernet.table.table import listed
 
     table.require(more)
@@ -168,7 +168,7 @@ def _writer(out: Path, raw: bool, as_json: bool, dialect: "Dialect") -> Any:
 
 
 def _finish(out: Path, as_json: bool, about: dict[str, Any], words: str) -> None:
-    """Say what was written, unless standard output holds the rows."""
+    """Print the number of rows and the file, unless standard output holds the rows."""
     if str(out) == "-":
         return
     if as_json:

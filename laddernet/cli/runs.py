@@ -1,4 +1,4 @@
-"""What the commands `train`, `study` and `tune` have in common: options, and the choice of an executor.
+"""Options that `train`, `study` and `tune` share, and the choice of data and executor.
 
 The modules of these commands import JAX, Optuna and SQLAlchemy within functions, so that `--help` does not load them.
 """

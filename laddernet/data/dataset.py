@@ -118,12 +118,25 @@ class Dataset:
         return int(np.count_nonzero(self.y_train != UNLABELLED))
 
     def training_rows(self) -> TrainingRows:
-        """Return copies of the training rows, which give no access to the test rows."""
+        """Copy the training rows.
+
+        Returns
+        -------
+        TrainingRows
+            The copies, which give no access to the test rows.
+        """
         return TrainingRows(self.name, self.x_train.copy(), self.y_train.copy(), self.classes, self.content)
 
     def with_content(self) -> "Dataset":
-        """Return the data set with the digest of its content, by which a run is known.
+        """Compute the digest of the content, which is part of a run's fingerprint.
 
+        Returns
+        -------
+        Dataset
+            The data set with its digest in ``content``.
+
+        Examples
+        --------
         >>> x, y = np.eye(2, dtype=np.float32), np.array([0, 1], np.int32)
         >>> changed = [Dataset("mine", x * scale, y, x, y, ("a", "b")).with_content() for scale in (1, 1, 0.5)]
         >>> changed[0].content == changed[1].content, changed[0].content == changed[2].content

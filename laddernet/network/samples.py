@@ -1,11 +1,12 @@
-"""Samples from a trained network: what a combinator removes as noise says how its unit is distributed.
+"""Samples from a trained network: the distribution of a unit follows from the noise that its combinator removes.
 
 If ẑ = g(z̃, u) is the posterior mean of z given z̃ = z + n with n ~ N(0, σ²), then the score of p(z̃ | u), the derivative
 of its logarithm, is (ẑ − z̃) / σ² (Miyasawa 1961; Tweedie's formula). Here ẑ is in the units of z, that is after the
 normalisation by the clean path's μ(l) and σ(l). Given u, a unit depends on its own z̃ alone: log p(z̃ | u) is an integral
 in one dimension, computed on a grid in float64.
 
-- *Ancestral*: ỹ is the wanted class; from the top layer down, draw z̃ from p(z̃ | u) and hand ẑ = g(z̃, u) on.
+- *Ancestral*: ỹ is the wanted class; from the top layer down, draw z̃ from p(z̃ | u) and pass ẑ = g(z̃, u) to the layer
+  below.
 - *Walkback* (Bengio et al. 2013): a chain x → corrupt every layer → decode → x̂ → again.
 
 A sample is no part of a minibatch. All normalisations use statistics of the training set's pass.
@@ -210,7 +211,18 @@ class Sampler:
         return cls(ladder, tuple(noise_std), tuple(recon_weights), layers, np.min(x, axis=0), np.max(x, axis=0))
 
     def denoises(self, l: int) -> bool:
-        """Return whether the combinator of a layer was trained to remove noise."""
+        """Return whether the combinator of a layer was trained to remove noise.
+
+        Parameters
+        ----------
+        l
+            The layer, from 0 to L.
+
+        Returns
+        -------
+        bool
+            Whether the layer had noise and a reconstruction cost.
+        """
         noisy = {"nowhere": False, "input": l == 0, "everywhere": True}[self.ladder.model.noise]
         reconstructs = l == 0 or self.ladder.model.reconstruction == "everywhere"
         return noisy and reconstructs and self.noise_std[l] > 0 and self.recon_weights[l] > 0
@@ -218,8 +230,8 @@ class Sampler:
     def ancestral(self, classes: Classes, *, seed: int = 0) -> Float[np.ndarray, "rows features"]:
         """Draw a row of each of these classes, from the top layer down.
 
-        A combinator that was not trained to remove noise says nothing about z̃. It is then drawn from N(0, 1 + σ²): z is
-        normalised, so that these are its mean and variance over all rows.
+        A combinator that was not trained to remove noise does not give the distribution of z̃. Then z̃ is drawn from
+        N(0, 1 + σ²), which has the mean and the variance of z̃ over all rows, since z is normalised.
 
         Parameters
         ----------
@@ -263,7 +275,7 @@ class Sampler:
         seed
             The seed of the noise.
         classes
-            A class for each row, which ỹ is held at in every step. None: ỹ is what the noisy path predicts.
+            A class for each row, to which ỹ is set in every step. None: ỹ is the prediction of the noisy path.
 
         Returns
         -------
@@ -285,13 +297,41 @@ class Sampler:
         return np.stack(chain)
 
     def check_size(self, rows: int) -> None:
-        """Refuse more rows of samples than memory has space for."""
+        """Refuse more rows than the limit of a result, 400 MB, holds.
+
+        Parameters
+        ----------
+        rows
+            The number of rows of samples.
+
+        Raises
+        ------
+        InputError
+            If the rows are too many.
+        """
         most = _MOST // self.ladder.sizes[0]
         if rows > most:
             raise InputError(f"{rows:,} rows of {self.ladder.sizes[0]:,} columns are too many; give at most {most:,}.")
 
     def log_p(self, l: int, combinator: Combinator, grid: Grid, u: Values) -> Grid:
-        """Compute log p(z̃ | u) of each unit of layer l, on a grid of z̃."""
+        """Compute log p(z̃ | u) of each unit of a layer, on a grid of z̃.
+
+        Parameters
+        ----------
+        l
+            The layer, from 0 to L, one that :meth:`denoises`.
+        combinator
+            The layer's combinator, in float64.
+        grid
+            Increasing values of z̃ for each unit.
+        u
+            The normalised top-down input of each unit.
+
+        Returns
+        -------
+        ndarray of shape (points, units)
+            The logarithm of the density, whose integral over the grid is one.
+        """
         at = self.layers[l]
         z_hat = np.asarray(_combine(combinator, grid, np.broadcast_to(u, grid.shape)))
         return log_density(score((z_hat - at.mu) / at.sigma, grid, self.noise_std[l]), grid)

@@ -1,4 +1,4 @@
-"""What a study found, in a few words for each number of labels."""
+"""The findings of a study: a few sentences for each number of labels."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ Named = Callable[[str], str]
 
 
 def findings(table: Table, named: Named = str) -> list[str]:
-    """Say for each number of labels which models lead; ``named`` writes the name of a model.
+    """Name for each number of labels the models with the lowest error; ``named`` writes the name of a model.
 
     >>> from laddernet.report.tables import Result, tabulate
     >>> errors = {"vanilla": (1.1, 1.2, 1.3), "gaussian": (1.0, 1.2, 1.2), "linear": (5.0, 5.2, 5.1)}

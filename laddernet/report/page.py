@@ -1,4 +1,4 @@
-"""The page of a study: its table, the spread over seeds, learning curves, what the networks learned, the runs."""
+"""The page of a study: its table, the spread over seeds, learning curves, the learned combinators, the runs."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

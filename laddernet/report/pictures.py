@@ -1,4 +1,4 @@
-"""Pictures of a trained network: its combinators as surfaces, what denoising does, and what the network generates.
+"""Pictures of a trained network: its combinators as surfaces, the denoising of each layer, and samples.
 
 The functions return plain values, which a page holds as JSON.
 """

@@ -65,7 +65,7 @@ def details(outcome: Outcome) -> RenderableType:
 
 
 def compute(outcome: Outcome) -> str:
-    """Summarise what was trained and what pruning saved."""
+    """Summarise the trials, the trained draws, and the draws that pruning saved."""
     epochs = outcome.about["config"]["epochs"]
     counts = ", ".join(f"{outcome.count(state)} {state}" for state in STATES if outcome.count(state))
     return (

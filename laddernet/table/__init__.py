@@ -1,1 +1,1 @@
-"""Anybody's own table: read it, turn its columns into numbers, learn from it, predict, and say what to label next."""
+"""A user's table: read it, convert its columns to numbers, fit a classifier, predict, and suggest rows to label."""

@@ -53,7 +53,7 @@ def counted(cells: pd.Series) -> dict[str, int]:
 def distinct(cells: pd.Series) -> tuple[list[str], np.ndarray]:
     """Convert cells as `texts` does, equal ones only once; return the texts, and for each cell the place of its text.
 
-    Most columns have few distinct cells, so that what is done with each of these costs little.
+    Most columns have few distinct cells, so that work on each distinct cell costs little.
 
     >>> found, places = distinct(pd.Series(["b", "a ", "b", None]))
     >>> found, places.tolist()

@@ -1,4 +1,4 @@
-"""Columns of a table: what each of them is.
+"""Columns of a table: the kind of each, and the reading of its cells.
 
 A column holds numbers or dates if at least 95 % of its filled cells do; its other cells count as missing. A column that
 has only yes and no, or true and false, holds truth values. Any other column holds categories.
@@ -33,11 +33,12 @@ from laddernet.table.cells import (
     truths,
     written_day,
 )
+from laddernet.table.checks import require_frame
 from laddernet.table.plain import PlainNumbers, plain_numbers
-from laddernet.table.table import listed
+from laddernet.table.table import listed, unique_names
 
 DAY = 86400.0  # seconds
-MOST = 0.95  # share of the filled cells that decides what a column is
+MOST = 0.95  # share of the filled cells that decides the kind of a column
 
 _LONG_DAYS = ("%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
 _SHORT_DAYS = ("%m/%d/%y", "%d/%m/%y", "%d.%m.%y", "%d-%b-%y")
@@ -48,7 +49,7 @@ _LIKE_A_DATE = re.compile(r"(?=.*\d)(?=.*[-/. ]).{6,40}")
 _LIKE_A_CODE = re.compile(r"[+-]?0\d+")
 _LIKE_A_KEY = re.compile(r"(^|[^a-z])(id|uuid|guid|key|index|nr|no|number)$")
 
-ENOUGH = 10  # cells, none of which is of the column's kind, that are refused
+ENOUGH = 10  # filled cells: a column with fewer is not refused, even if none is of the column's kind
 
 IDENTIFIER = "every value is different, as in an identifier"
 
@@ -76,7 +77,7 @@ class Column:
 
 
 def right_cells(column: Column) -> str:
-    """Say which cells are of the column's kind."""
+    """Describe the cells of the column's kind."""
     if column.kind == "boolean":
         return "yes or no"
     if column.kind == "number":
@@ -84,8 +85,8 @@ def right_cells(column: Column) -> str:
     return f"dates written as {written_day(column.form)}"
 
 
-def not_understood(column: Column, cells: np.ndarray) -> str:
-    """Say why a column is refused of which no cell is of the kind that the model learned."""
+def _not_understood(column: Column, cells: np.ndarray) -> str:
+    """Write the error message about a column of the model in which no cell is of the column's kind."""
     filled = cells[cells != ""]
     some = ", ".join(map(repr, list(dict.fromkeys(filled))[:2]))
     found = f"not one of its {len(filled):,} filled cells is understood ({some})"
@@ -109,9 +110,30 @@ def read_columns(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter
     return pd.DataFrame({name: pd.Series(cells, dtype=cells.dtype) for name, cells in values.items()})
 
 
+def read_frame(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[str] | None = None) -> pd.DataFrame:
+    """Convert the columns of a model with `read_columns`, and refuse a frame without one of them.
+
+    A column is also refused if it has `ENOUGH` filled cells and none is of the column's kind.
+    """
+    require_frame(frame)
+    frame = frame.rename(columns=str)
+    unique_names(list(frame.columns), "The table")
+    absent = [column.name for column in columns if column.name not in frame.columns]
+    if absent:
+        raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")
+    odd: Counter[str] = Counter()
+    values = read_columns(columns, frame, odd)
+    for column in columns:
+        if odd[column.name] >= ENOUGH and values[column.name].isna().all():
+            raise InputError(_not_understood(column, texts(frame[column.name])))
+    if unread is not None:
+        unread.update(odd)
+    return values
+
+
 @dataclass
 class Survey:
-    """What the rows so far show about a column; `column` decides what it is."""
+    """Statistics of a column over the rows so far, from which `column` decides its kind."""
 
     name: str
     rows: int = 0
@@ -205,7 +227,7 @@ class Survey:
             self.timed = self.timed or bool(np.any(seconds[read] % DAY))
 
     def column(self, *, category: bool = False, use: bool = False) -> Column | str:
-        """Decide what the column is; if it is of no use, return the reason."""
+        """Decide the kind of the column; if the column cannot be used, return the reason."""
         enough = MOST * self.filled
         if not self.filled:
             return "empty"
@@ -234,7 +256,7 @@ class Survey:
         return max((POINT, GROUPS, COMMA), key=self.numeric.__getitem__)
 
     def notice(self, column: Column) -> str | None:
-        """Say what a user should know about how the column is read."""
+        """Return a notice of cells that count as missing, or of a form that is ambiguous; None if there is neither."""
         form = column.form if column.kind == "number" else self._number_form()
         words = listed(list(self.words.get(form, ())), 3)
         if column.kind == "category" and not self.code:

@@ -1,4 +1,4 @@
-"""Two models on one table: where they agree, and which is right more often."""
+"""Two models on one table: the rows on which they agree, and the errors of both."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from laddernet.table.labels import labels_of, mark_of, plain
 from laddernet.table.model import TableModel
 from laddernet.table.table import Table
 
-_CHANCE = 0.05  # a difference is clear if chance gives one as large with a smaller probability
+_CHANCE = 0.05  # significance level: a difference with a lower p-value is clear
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Comparison:
         return found | {"only_right": self.only_right, "p_value": self.p_value, "changes": changes}
 
     def sentences(self, names: Sequence[str]) -> list[str]:
-        """Say the figures in words.
+        """Write the figures as sentences.
 
         >>> found = Comparison(rows=40, agree=30, judged=20, wrong=[9, 1], only_right=[0, 8])
         >>> for sentence in found.sentences(["a", "b"]):

@@ -1,4 +1,4 @@
-"""What a model was trained on and what it does with each column, for `laddernet inspect`."""
+"""The training data, columns and network of a model, for `laddernet inspect`."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -57,7 +57,7 @@ def _network(ladder: LadderClassifier | None) -> dict[str, Any] | None:
 
 
 def _does(column: Column, learned: dict[str, Any], median: float, missing: bool) -> str:
-    """Say in words which inputs a column becomes."""
+    """Describe the inputs that a column becomes."""
     if column.kind == "category":
         known = learned["categories"][column.name]
         pooled = " and one for rare and new ones" if known["pooled"] else "; new ones match none of them"

@@ -108,7 +108,7 @@ class Estimate:
         return asdict(self) | found | {"classes": self.by_class(classes), "sentences": self.sentences()}
 
     def sentences(self) -> list[str]:
-        """Say the figures in words."""
+        """Write the figures as sentences."""
         low, high = self.interval
         mean = f", mean of {self.repeats} repeats," if self.repeats > 1 else ""
         out = [

@@ -1,4 +1,4 @@
-"""What a round of labels gained: the estimate of an earlier model beside the present one."""
+"""The gain by a round of labels: the estimate of an earlier model beside that of the new one."""
 
 from pathlib import Path
 

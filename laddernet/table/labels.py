@@ -64,7 +64,7 @@ def find_classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple
     named = {label: plain(label) if all_numbers else label for label in known}
     classes = tuple(sorted({*named.values()}, key=natural))
     if len(classes) < 2:
-        advice = f"if {mark} is a class of yours, say --unlabeled ''" if but else "give labels of two classes or more"
+        advice = f"if {mark} is a class of yours, give --unlabeled ''" if but else "give labels of two classes or more"
         raise InputError(f"{table}: all labels are {classes[0]!r}{but}; {advice}.")
     if len(classes) > 20 and len(classes) > known.total() / 2 and not _like_classes(classes):
         advice = "name a column that holds classes with --target"

@@ -17,15 +17,14 @@ from laddernet.classifier.few_labels import FewLabelClassifier
 from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.table.cells import texts
 from laddernet.table.checks import column_names, require_frame
-from laddernet.table.columns import ENOUGH, IDENTIFIER, Column, not_understood, read_columns
+from laddernet.table.columns import IDENTIFIER, Column, read_frame
 from laddernet.table.estimate import Estimate
 from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
 from laddernet.table.stored import Classifier, content, restored
 from laddernet.table.suggest import suggest_rows
-from laddernet.table.table import Table, listed, unique_names
+from laddernet.table.table import Table
 from laddernet.table.transformer import transformed
 
 _KIND = "table"
@@ -90,21 +89,24 @@ class TableModel:
 
     @classmethod
     def of(cls, rows: Rows, classifier: FewLabelClassifier) -> "TableModel":
-        """Make the model of a classifier that was fitted to these rows."""
+        """Make the model of a classifier that was fitted to the rows of a table.
+
+        Parameters
+        ----------
+        rows : laddernet.table.rows.Rows
+            The rows, with the columns and the transformer that made them.
+        classifier : FewLabelClassifier
+            The classifier. If its method is the Ladder Network alone, the model holds only the network.
+
+        Returns
+        -------
+        TableModel
+            The model.
+        """
         # By itself, the Ladder Network has more methods, such as export to ONNX.
         alone = classifier.network if classifier.method_ == LADDER else None
-        return cls(
-            rows.target,
-            rows.columns,
-            rows.dropped,
-            rows.positional,
-            rows.transformer,
-            alone or classifier,
-            rows.classes,
-            rows.labels,
-            len(rows.codes),
-            unlabeled=rows.unlabeled,
-        )
+        read = (rows.target, rows.columns, rows.dropped, rows.positional, rows.transformer)
+        return cls(*read, alone or classifier, rows.classes, rows.labels, len(rows.codes), unlabeled=rows.unlabeled)
 
     @classmethod
     def fit(
@@ -195,20 +197,7 @@ class TableModel:
         InputError
             If a column is missing, or ten or more cells of a column are filled and none is of its kind.
         """
-        require_frame(frame)
-        frame = frame.rename(columns=str)
-        unique_names(list(frame.columns), "The table")
-        absent = [column.name for column in self.columns if column.name not in frame.columns]
-        if absent:
-            raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")
-        odd: Counter[str] = Counter()
-        values = read_columns(self.columns, frame, odd)
-        for column in self.columns:
-            if odd[column.name] >= ENOUGH and values[column.name].isna().all():
-                raise InputError(not_understood(column, texts(frame[column.name])))
-        if unread is not None:
-            unread.update(odd)
-        return transformed(self.transformer, values)
+        return transformed(self.transformer, read_frame(self.columns, frame, unread))
 
     def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
         """Compute the probability of each class.
@@ -253,7 +242,7 @@ class TableModel:
     def suggest(
         self, frame: pd.DataFrame, *, count: int = 20, unlabeled: Any = None, labels: LabelFiles = ()
     ) -> pd.DataFrame:
-        """Choose the unlabelled rows whose labels would teach most.
+        """Choose the unlabelled rows that are most useful to label.
 
         Parameters
         ----------
@@ -291,7 +280,18 @@ class TableModel:
         return self.classifier if isinstance(self.classifier, LadderClassifier) else self.classifier.network
 
     def embed(self, x: np.ndarray) -> np.ndarray:
-        """Return each row in the ladder's last hidden layer, or its scaled columns if there is no ladder."""
+        """Compute the coordinates in which the distance of two rows is measured.
+
+        Parameters
+        ----------
+        x : numpy.ndarray
+            The classifier's inputs, from :meth:`features`.
+
+        Returns
+        -------
+        numpy.ndarray
+            Activations of the Ladder Network's last hidden layer; the scaled columns if there is no Ladder Network.
+        """
         held = self.classifier
         return np.asarray(held.transform(x) if isinstance(held, LadderClassifier) else held.embed(x))
 
@@ -301,18 +301,45 @@ class TableModel:
         return [name for name, reason in self.dropped.items() if reason == IDENTIFIER]
 
     def check(self, table: Table) -> list[str]:
-        """Refuse a table that lacks a column; return the names of its columns that the model does not know."""
+        """Check that a table has all columns of the model.
+
+        Parameters
+        ----------
+        table : laddernet.table.table.Table
+            The table.
+
+        Returns
+        -------
+        list of str
+            The table's other columns: those that are not used, not dropped and not the target.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, or an array has another number of columns.
+        """
         if table.positional and self.positional and table.positional != self.positional:
             raise InputError(f"{table.name}: X has {table.positional:,} columns; the model takes {self.positional:,}.")
-        table.require(
-            [column.name for column in self.columns],
-            "give all that the model was fitted with; `laddernet inspect` lists them.",
-        )
+        advice = "give all that the model was fitted with; `laddernet inspect` lists them."
+        table.require([column.name for column in self.columns], advice)
         known = {self.target, *self.dropped, *(column.name for column in self.columns)}
         return [name for name in table.columns if name not in known]
 
     def parts(self, table: Table, more: Sequence[str] = ()) -> Iterator[pd.DataFrame]:
-        """Read the table a part at a time, with the columns that the model takes, and ``more``."""
+        """Read a table in parts.
+
+        Parameters
+        ----------
+        table : laddernet.table.table.Table
+            The table.
+        more : list of str, optional
+            Columns to read besides those that the model uses.
+
+        Yields
+        ------
+        pandas.DataFrame
+            The next rows.
+        """
         return table.parts(list(dict.fromkeys([*(column.name for column in self.columns), *more])))
 
     def save(self, path: str | Path) -> None:

@@ -183,7 +183,7 @@ def _modulo(graph: Graph, value: str, divisor: int) -> str:
 
 
 def _features(graph: Graph, model: "TableModel", typed: Collection[str]) -> str:
-    """Add what the model's transformer does: the classifier's inputs in float64."""
+    """Add the model's transformer, which computes the classifier's inputs in float64."""
     arrays, learned = state(model.columns, model.transformer)
     columns = {column.name: column for column in model.columns}
     median = {column.name: value for column, value in zip(model.columns, arrays["medians"], strict=True)}

@@ -17,7 +17,7 @@ _OTHERS = {
 
 
 def open_table(path: str | Path, *, delimiter: str | None = None, encoding: str | None = None) -> Table:
-    """Open the table in a CSV, Parquet or NPZ file; the first bytes tell which. ``-`` is CSV on standard input."""
+    """Open a CSV, Parquet or NPZ file, whose format is detected by its first bytes. ``-`` is CSV on standard input."""
     if str(path) == STDIN:
         return open_csv(path, delimiter, encoding)
     with reading(path):

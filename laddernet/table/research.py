@@ -34,8 +34,8 @@ def research_data(
     """Prepare a table; return the data set, and sentences on how its columns are read.
 
     The test rows are those with "test" in the column ``split``; or ``test_share`` of the labelled rows, the same share
-    of each class, which never change. What is learned of the columns (types, medians, categories and the scaling to
-    [0, 1]) is learned of the training rows. Test values beyond the range of the training rows are cut off.
+    of each class, which never change. The types, medians and categories of the columns, and the scaling to [0, 1],
+    are determined from the training rows only. Test values beyond the range of the training rows are cut off.
     """
     if (test_share is None) == (split is None):
         advice = "give either --test-share, as in 0.2, or --split, a column with 'train' or 'test' in each row"
@@ -83,7 +83,7 @@ def _share(codes: np.ndarray, share: float, table: str) -> np.ndarray:
 
 
 def _named(places: np.ndarray, split: str | None, table: str) -> np.ndarray:
-    """Read the column that says which rows are test rows."""
+    """Read the column that marks test rows, as a mask."""
     for row, place in enumerate(places, 1):
         if place.lower() not in _PARTS:
             raise InputError(f"{table}: {split!r} is {place!r} in row {row}; write train or test in each row.")

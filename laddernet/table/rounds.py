@@ -1,4 +1,4 @@
-"""Labels that a person gave in files: the rows they are for, and what does not fit the table.
+"""Labels in files that a person filled in: find the row of each label, and report the labels that do not fit.
 
 `suggest` and `label` write rows with an empty target, a person fills it in, and `fit --labels` reads the file. A row
 is found by the first identifier of the table that the file has, or else by its number. The number is that of a
@@ -134,7 +134,7 @@ class Finder:
         self._number = own_name(ROW, columns)
         if self.key is None and self._number not in file.cells:
             known = f"the identifier {listed(identifiers)} or " if identifiers else ""
-            raise InputError(f"{file.name} does not say which rows it is for; give it {known}the column {ROW!r}.")
+            raise InputError(f"{file.name} has no column that identifies rows; give it {known}the column {ROW!r}.")
         self._by_key: dict[str, list[int]] = defaultdict(list)
         self._by_row: dict[int, list[int]] = defaultdict(list)
         for place in range(len(file.labels)):
@@ -181,7 +181,7 @@ class Round:
     known: int  # rows that had this label
 
     def sentence(self) -> str:
-        """Say the counts in words.
+        """Write the counts as a sentence.
 
         >>> Round("to-label.csv", {"ill": 2, "well": 1}, changed=1, known=0).sentence()
         'to-label.csv: 3 new labels (ill: 2, well: 1), 1 changed'
@@ -227,14 +227,14 @@ def merge(
     columns : list of str
         The columns of all tables, whose cells are compared.
     identifiers, dates : list of str
-        Those that are identifiers, and those that hold dates.
+        Columns that are identifiers, and columns that hold dates.
     mark : str
         Marks a row without a label, besides "".
 
     Returns
     -------
     Merged
-        All labels, and what a user should be warned of.
+        All labels, and notices of those that do not fit.
     """
     finders = [Finder(file, tables[0].columns, identifiers) for file in files]
     compared = [[name for name in columns if name in file.cells] for file in files]

@@ -1,4 +1,4 @@
-"""The rows that a model is trained on: columns, classes, inputs, and what a user should know about them."""
+"""The rows that a model is trained on: columns, classes and inputs, with notices for the user."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ class Rows:
     X: np.ndarray
     codes: np.ndarray  # for each row the index of its class, or -1
     unlabeled: str | None  # the mark of a row without a label, if one was given
-    rounds: Sequence[Round] = ()  # what each file of labels added
+    rounds: Sequence[Round] = ()  # the labels that each file added
 
     @property
     def labels(self) -> dict[str, int]:
@@ -113,7 +113,7 @@ def read_rows(
     notices = merged.notices + [notice for column in columns if (notice := surveys[column.name].notice(column))]
     doubtful = next((name for name in classes if plain(name) == MARK), None)
     if doubtful and len(classes) > 2 and unlabeled is None:
-        advice = f"if it marks rows without a label, say --unlabeled {MARK}"
+        advice = f"if it marks rows without a label, give --unlabeled {MARK}"
         notices.append(f"{target}: {doubtful} is taken for a class; {advice}")
 
     notices += _ambiguous(target, classes, "classes")

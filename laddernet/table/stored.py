@@ -45,7 +45,7 @@ def restored(arrays: Arrays, about: About) -> dict[str, Any]:
     """Return the attributes of the model whose file has this content."""
     rare = about["learned"]["rare"]
     if type(rare) is not int or not 0 < rare <= _MOST_RARE:
-        raise InputError(f"The model says that categories in fewer than {rare} rows are rare; save it anew.")
+        raise InputError(f"The model's limit of rare categories is {rare} rows; save the model anew.")
     check_types(about)
     columns = tuple(Column(**column) for column in about["columns"])
     fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}

@@ -1,12 +1,12 @@
-"""Which unlabelled rows are most worth labelling next.
+"""Choose the unlabelled rows that are most useful to label next.
 
 The similarity of two rows is exp(−d² / 2h²), where d is their distance in the network's last hidden layer (in the
 scaled columns if the model has no Ladder Network) and h² the median of d² over pairs of rows. The coverage of a row is
 its similarity to the most similar row that has a label. Rows are chosen one after another, each time the row that
 raises the mean coverage of the unlabelled rows most: it is far from labelled rows and has many rows near it. The
 confidence of the network is not used. With few labels the network is confident of many wrong classes, and the rows it
-is uncertain of are outliers: labels chosen by uncertainty taught less than labels chosen at random (docs/how-to/label-
-in-rounds.md).
+is uncertain of are outliers: labels chosen by uncertainty lowered the error less than labels chosen at random
+(docs/how-to/label-in-rounds.md).
 
 Of a large table a random sample is ranked, always the same one.
 """

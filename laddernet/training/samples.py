@@ -21,7 +21,7 @@ def load_sampler(folder: str | os.PathLike[str], dataset: Dataset | None = None)
     folder
         The run's folder.
     dataset
-        The data set that the run was trained on. None: the run names one of laddernet's own, which is loaded.
+        The data set that the run was trained on. None: one of laddernet's own, which is loaded by its name in the run.
 
     Returns
     -------

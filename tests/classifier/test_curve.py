@@ -132,7 +132,7 @@ def test_a_forecast_is_made_only_where_the_trend_is_clearer_than_the_spread() ->
     # 16 % with 20 labels and 11 % with 40: by 11/16 once more.
     assert forecast(falling) == "With 80 labels the error would perhaps be 7.6 %, if it goes on to fall like this."
     noisy = [point(10, 12.0, 20.0), point(40, 11.0, 10.0)]
-    unknown = "what more labels would gain cannot be told."
+    unknown = "the gain by more labels is unknown."
     assert forecast(noisy) == f"From 10 to 40 labels there is no clear difference: {unknown}"
     few = [replace(point, judged=10) for point in falling]  # five points less, on twenty rows: one row
     assert forecast(few) == f"From 20 to 40 labels there is no clear difference: {unknown}"

@@ -111,7 +111,7 @@ def test_rows_too_large_to_compute_with_are_refused_not_classified(scale: str) -
 def test_only_the_last_hidden_layer_has_names_of_columns() -> None:
     named = clone(three()).set_params(max_steps=1).set_output(transform="pandas").fit(X, few())
     assert named.transform(X).columns.tolist() == named.get_feature_names_out().tolist()
-    with pytest.raises(InputError, match=r"for layer 1 say set_output\(transform='default'\)"):
+    with pytest.raises(InputError, match=r"for layer 1 call set_output\(transform='default'\)"):
         named.transform(X, layer=1)
     for layer in ("1", 1.5, 9):
         with pytest.raises(InputError, match=f"There is no layer {layer!r}"):

@@ -120,7 +120,7 @@ def test_predictions_of_long_whole_numbers_are_members_of_them() -> None:
 
 @pytest.mark.parametrize("mark", ["nan", "None", "-1"])
 def test_a_class_that_is_called_like_a_mark_is_warned_of(mark: str) -> None:
-    with pytest.warns(UserWarning, match=f"y has a class called '{mark}'; if it marks rows .* say unlabeled='{mark}'"):
+    with pytest.warns(UserWarning, match=f"y has a class called '{mark}'; if it marks rows .* set unlabeled='{mark}'"):
         encode_labels(np.array(["a", "b", mark]))
     assert encode_labels(np.array(["a", "b", mark]), unlabeled=mark)[1].tolist() == [0, 1, -1]
 

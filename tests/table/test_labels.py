@@ -72,7 +72,7 @@ def test_a_row_is_unlabelled_if_its_cell_is_empty_or_has_the_mark() -> None:
 @pytest.mark.parametrize("label", ["-1", "-1.0"])
 def test_minus_one_is_only_told_to_be_a_class_where_nobody_said_so(label: str) -> None:
     table = labelled(["x", label, "y"] * 3)
-    notice = f"label: {label} is taken for a class; if it marks rows without a label, say --unlabeled -1"
+    notice = f"label: {label} is taken for a class; if it marks rows without a label, give --unlabeled -1"
     assert read_rows(table, "label").notices == [notice]
     assert read_rows(table, "label", unlabeled="").notices == []
     assert read_rows(table, "label", unlabeled="-1").notices == []
@@ -90,7 +90,7 @@ def test_where_a_mark_leaves_one_class_the_sentence_says_so(tmp_path: Path) -> N
     array(tmp_path, [-1.0, 1.0] * 5)
     done = laddernet("fit", "t.npz", cwd=tmp_path)
     but = "but -1, which marks rows without a label"
-    advice = "if -1 is a class of yours, say --unlabeled ''"
+    advice = "if -1 is a class of yours, give --unlabeled ''"
     assert done == (2, "", f"laddernet: t.npz: all labels are '1' {but}; {advice}.\n")
     with pytest.raises(InputError, match=f"^t: no row has a 'label' {but}; give at least one label"):
         read_rows(labelled(["-1", None]), "label", unlabeled="-1")

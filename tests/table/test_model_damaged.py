@@ -133,20 +133,20 @@ def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a trillion networks": (
         _set("classifier", "networks", to=10**12),
-        "The model says it has 1000000000000 networks and holds 1; save the model anew.",
+        "The model declares 1000000000000 networks and holds 1; save the model anew.",
     ),
     "classes of a gigabyte": (
         _set("classifier", "classes", "dtype", to="<U400000000"),
-        "The model says its 3 classes are of the type <U400000000; save the model anew.",
+        "The model declares 3 classes of the type <U400000000; save the model anew.",
     ),
-    "classes that are objects": (_set("classifier", "classes", "dtype", to="O"), "The model says its 3 classes are of"),
+    "classes that are objects": (_set("classifier", "classes", "dtype", to="O"), "The model declares 3 classes of"),
     "a type that is none": (
         _set("classifier", "classes", "dtype", to="<U4x"),
         "m is not a model as laddernet saves it",
     ),
     "categories of a trillion rows": (
         _set("learned", "rare", to=10**12),
-        "The model says that categories in fewer than 1000000000000 rows are rare; save it anew.",
+        "The model's limit of rare categories is 1000000000000 rows; save the model anew.",
     ),
     "a bound that is no number": (
         _set("classifier", "bound", to={}),

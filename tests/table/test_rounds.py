@@ -127,10 +127,8 @@ def test_the_mark_of_unlabelled_rows_is_no_label_in_a_file_either() -> None:
     assert rows.notices == []
 
 
-def test_a_file_that_does_not_say_which_rows_it_is_for_or_has_no_target_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"^round1\.csv does not say .* give it the identifier 'patient' or the column "
-    ):
+def test_a_file_without_a_column_that_identifies_rows_or_without_the_target_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^round1\.csv has no column that .* give it the identifier 'patient' or "):
         read(to_label([200], ["well"], "patient", ROW))
     with pytest.raises(InputError, match=r"^round1\.csv has no column 'result'; did you mean 'Result'\?$"):
         read(to_label([200], ["well"]).rename(columns={"result": "Result"}))

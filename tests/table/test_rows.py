@@ -22,7 +22,7 @@ def test_cells_that_are_no_numbers_and_days_that_could_be_months_are_told(tmp_pa
         "weight: 90% of the cells are numbers; because of '-' they are categories",
     ]
     frame["result"] = np.where(frame["result"].isna(), "-1", frame["result"])
-    notice = "result: -1 is taken for a class; if it marks rows without a label, say --unlabeled -1"
+    notice = "result: -1 is taken for a class; if it marks rows without a label, give --unlabeled -1"
     assert read_rows(Table.of(frame), "result").notices[-1] == notice
 
 
