@@ -1,7 +1,10 @@
 """What all tests share: programs compiled quickly, and only once, however many processes need them."""
 
+import gc
+import mmap
 import os
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +16,27 @@ from tools import TOOLS, need
 if TYPE_CHECKING:
     from support import Finished
 
-# Before JAX is imported, and through the environment, so that processes started by tests have them too.
-# Compilation takes most of the suite's time: optimising less halves it, and changes no test's meaning.
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+
+def _flags_of_xla(wanted: dict[str, str]) -> Iterator[str]:
+    """Yield the flags that the installed XLA has: it ends a process that gives it an unknown one."""
+    spec = find_spec("jaxlib")
+    for library in Path(spec.origin).parent.glob("libjax_common.*") if spec and spec.origin else ():
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            yield from (f"--{name}={value}" for name, value in wanted.items() if content.find(name.encode()) >= 0)
+
+
+# Before JAX is imported, and through the environment, so that processes started by tests have them too. Compilation
+# takes most of the suite's time. Less optimisation and XLA's older code generation halve it, and change no test's
+# meaning.
+_FAST = {
+    "xla_backend_optimization_level": "0",
+    "xla_cpu_parallel_codegen_split_count": "1",
+    "xla_cpu_use_fusion_emitters": "false",
+}
+os.environ["XLA_FLAGS"] = " ".join(_flags_of_xla(_FAST))
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+gc.set_threshold(50_000, 20, 20)  # tracing makes millions of small objects: collecting them took 6 % of its time
 
 
 # The same examples in every run, and none fails because it took long: not by a deadline, nor by the health check that
