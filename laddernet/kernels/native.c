@@ -11,6 +11,17 @@
 // One float32 a word, pairs, or pairs that matrix units multiply.
 typedef enum { FLOATS, PAIRS, SQUARES } Kind;
 
+// Known to the compiler on processors without such units, so that they pay nothing for them.
+#if defined(__AMX_BF16__) && defined(__linux__)
+#define HAS_SQUARES true
+#include <sys/syscall.h>
+#include <unistd.h>
+#else
+#define HAS_SQUARES false
+#endif
+
+INLINE bool in_squares(Kind kind) { return HAS_SQUARES && kind == SQUARES; }
+
 INLINE vec plus_product(vec sum, float a, vec b, bool pairs) {
   if (!pairs) return sum + a * b;
 #if defined(__AVX512BF16__)
@@ -54,7 +65,7 @@ typedef struct {
 // The number of words of this depth, with zeros up to whole squares.
 static num words_of(num depth, Kind kind) {
   num words = kind ? parts_of(depth, 2) : depth;
-  return kind == SQUARES ? parts_of(words, LANES) * LANES : words;
+  return in_squares(kind) ? parts_of(words, LANES) * LANES : words;
 }
 
 // LANES words of a row, from the k-th on; zeros beyond its end.
@@ -68,7 +79,7 @@ INLINE vec along_row(const Matrix *m, num row, num k, bool pairs) {
 // The k-th words of `count` columns, from column j on; zeros beyond the last row.
 INLINE vec across_rows(const Matrix *m, num k, num j, int count, bool pairs) {
   num row = pairs ? 2 * k : k;
-  if (row >= m->rows) return (vec){0};
+  if (HAS_SQUARES && row >= m->rows) return (vec){0};
   const float *at = m->at + row * m->columns + j;
   vec first = load_first(at, count);
   if (!pairs) return first;
@@ -92,15 +103,9 @@ INLINE void transpose(vec square[LANES]) {
 // --- Matrix units --------------------------------------------------------------------------------------------
 
 // Those of Intel (AMX) multiply squares of 16 rows of 16 words. Linux opens their registers to a process on request.
-#if defined(__AMX_BF16__) && defined(__linux__)
-#define HAS_SQUARES
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 static bool squares_allowed(void) {
   static atomic_int known;  // 1: allowed, −1: refused
-#ifdef HAS_SQUARES
+#if HAS_SQUARES
   enum { REQUEST = 0x1023, REGISTERS = 18 };  // Linux: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   if (atomic_load(&known) == 0) atomic_store(&known, syscall(SYS_arch_prctl, REQUEST, REGISTERS) == 0 ? 1 : -1);
 #endif
@@ -109,7 +114,7 @@ static bool squares_allowed(void) {
 
 // Set up the registers of this thread, or release them.
 static void use_squares(Kind kind, bool use) {
-#ifdef HAS_SQUARES
+#if HAS_SQUARES
   static const struct {
     uint8_t palette, reserved[15];
     uint16_t bytes_of_row[16];
@@ -162,9 +167,8 @@ typedef struct {
   bool add;  // the product to c
 } Tile;
 
-// Store a vector of the tile's product.
-INLINE void put(const Tile *t, num i, num j, vec sum) {
-  int count = within(t->columns - j * LANES);
+// Store `count` elements of a vector of the tile's product.
+INLINE void put(const Tile *t, num i, num j, vec sum, int count) {
   float *c = t->c + i * t->c_row + j * LANES;
   if (t->add) sum += load_first(c, count);
   store_first(c, sum, count);
@@ -182,12 +186,15 @@ INLINE void multiply(int tall, int wide, bool pairs, const Tile *t, Soon *soon) 
       EACH(i, tall) EACH(j, wide) sum[i][j] = plus_product(sum[i][j], a[i * t->a_row], right[j], pairs);
     }
   }
-  EACH(j, wide) EACH(i, tall) put(t, i, j, sum[i][j]);
+  EACH(j, wide) {
+    int count = within(t->columns - j * LANES);
+    EACH(i, tall) put(t, i, j, sum[i][j], count);
+  }
 }
 
 // The same by matrix units.
 static void multiply_squares(int tall, int wide, const Tile *t, Soon *soon) {
-#ifdef HAS_SQUARES
+#if HAS_SQUARES
   float product[2 * LANES][PANEL];
   num a_row = 4 * t->a_row, b_row = 4 * wide * LANES, row = 4 * PANEL;
   _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
@@ -210,18 +217,19 @@ static void multiply_squares(int tall, int wide, const Tile *t, Soon *soon) {
   _tile_stored(0, product[0], row); _tile_stored(1, product[0] + LANES, row);
   _tile_stored(2, product[LANES], row); _tile_stored(3, product[LANES] + LANES, row);
   for (int i = 0; i < tall; i++)
-    for (int j = 0; j < wide; j++) put(t, i, j, load(product[i] + j * LANES));
+    for (int j = 0; j < wide; j++)
+      put(t, i, j, load(product[i] + j * LANES), within(t->columns - j * LANES));
 #endif
 }
 
 static __attribute__((noinline)) void multiply_tile(int tall, int wide, Kind kind, const Tile *t, Soon *soon) {
-  if (kind == SQUARES) return multiply_squares(tall, wide, t, soon);
+  if (in_squares(kind)) return multiply_squares(tall, wide, t, soon);
 #define OF_SIZE(T, W) \
   if (tall == T && wide == W) return kind ? multiply(T, W, true, t, soon) : multiply(T, W, false, t, soon);
   OF_SIZE(TALL, 2) OF_SIZE(4, 2) OF_SIZE(1, 2) OF_SIZE(TALL, 1) OF_SIZE(4, 1) OF_SIZE(1, 1)
 }
 
-static num most_rows(Kind kind) { return kind == SQUARES ? 2 * LANES : TALL; }  // of a tile
+static num most_rows(Kind kind) { return in_squares(kind) ? 2 * LANES : TALL; }  // of a tile
 
 // The number of vectors of a panel with this number of columns.
 static int wideness(num columns) { return columns > LANES ? WIDE : 1; }
@@ -267,7 +275,7 @@ static void panel_of_product(const void *what, num panel) {
   float packed[DEPTH * PANEL] __attribute__((aligned(64)));
   num j = panel * PANEL, columns = least(PANEL, p->columns - j), rows = p->a.rows, size = p->kind ? 2 : 1;
   num blocks = p->depth > 0 ? parts_of(p->depth, DEPTH) : 1, most = most_rows(p->kind);
-  num least_depth = p->kind == SQUARES ? LANES : 1, depths = p->depth / least_depth;
+  num least_depth = in_squares(p->kind) ? LANES : 1, depths = p->depth / least_depth;
   use_squares(p->kind, true);
   for (num block = 0; block < blocks; block++) {
     num k = depths * block / blocks * least_depth, end = depths * (block + 1) / blocks * least_depth;
@@ -279,7 +287,7 @@ static void panel_of_product(const void *what, num panel) {
                            p->transposed ? height : PANEL, (rows / most + 1) * TALL);
     if (next_j >= p->columns) next_block.left = 0;
     for (num i = 0, tall; i < rows; i += tall) {
-      tall = p->kind == SQUARES ? least(most, rows - i) : rows - i >= most ? most : rows - i >= 4 ? 4 : 1;
+      tall = in_squares(p->kind) ? least(most, rows - i) : rows - i >= most ? most : rows - i >= 4 ? 4 : 1;
       Tile t = {.depth = end - k, .a = p->words + i * p->row + k, .a_row = p->row, .a_step = 1, .b = packed,
                 .c = p->c + i * p->columns + j, .c_row = p->columns, .columns = columns, .add = block > 0};
       multiply_tile(tall, wideness(columns), p->kind, &t, &next_block);
@@ -322,7 +330,7 @@ static void pack_errors(const void *what, num panel) {
 // Pack a strip of the columns of the inputs: words of the same depth are neighbours, or in squares those of a column.
 static void pack_inputs(const Update *u, num first, num columns, float *packed) {
   for (num c = 0; c < most_rows(u->kind); c += LANES) {
-    if (u->kind != SQUARES) {
+    if (!in_squares(u->kind)) {
       for (num k = 0; k < u->depth; k++)
         store_first(packed + k * TALL + c, across_rows(&u->inputs, k, first + c, within(columns - c), u->kind),
                     within(TALL - c));
@@ -342,7 +350,7 @@ static void rows_of_update(const void *what, num strip) {
   const Update *u = what;
   num above = u->errors.columns, most = most_rows(u->kind), first = strip * most;
   num tall = least(most, u->inputs.columns - first);
-  bool squares = u->kind == SQUARES;
+  bool squares = in_squares(u->kind);
   float *inputs = u->inputs_packed + first * u->depth;
   pack_inputs(u, first, tall, inputs);
   use_squares(u->kind, true);
@@ -350,7 +358,7 @@ static void rows_of_update(const void *what, num strip) {
     num corner = first * above + j, columns = least(PANEL, above - j);
     Soon weights = soon(u->w + corner, above, tall, PANEL, squares ? u->depth / LANES + 1 : TALL);
     weights.at[1] = u->m + corner, weights.at[2] = u->v + corner;
-    float gradient[2 * LANES][PANEL] __attribute__((aligned(64)));
+    float gradient[HAS_SQUARES ? 2 * LANES : TALL][PANEL] __attribute__((aligned(64)));
     Tile t = {.depth = u->depth, .a = inputs, .a_row = squares ? u->depth : 1, .a_step = TALL,
               .b = u->errors_packed + j * u->depth, .c = gradient[0], .c_row = PANEL, .columns = PANEL};
     multiply_tile(squares ? tall : TALL, wideness(columns), u->kind, &t, &weights);
@@ -567,11 +575,8 @@ XLA_FFI_Error *normalise(XLA_FFI_CallFrame *frame) {
              .noise_std = *argument(frame, 3), .epsilon = *argument(frame, 4), .h = result(frame, 0),
              .columns = length(frame, 0, 1), .groups = frame->args.size - 5};
   for (num g = 0; g < l.groups; g++) {
-    l.group[g] = (Group){.noise = argument(frame, 5 + g),
-                         .z = result(frame, 1 + 3 * g),
-                         .mu = result(frame, 2 + 3 * g),
-                         .sigma = result(frame, 3 + 3 * g),
-                         .rows = result_array(frame, 1 + 3 * g)->dims[0]};
+    l.group[g] = (Group){.noise = argument(frame, 5 + g), .z = result(frame, 1 + 3 * g), .mu = result(frame, 2 + 3 * g),
+                         .sigma = result(frame, 3 + 3 * g), .rows = result_array(frame, 1 + 3 * g)->dims[0]};
   }
   share(frame, parts_of(l.columns, BLOCK), is_long(10 * length(frame, 0, 0) * l.columns), normalise_block, &l);
   return NULL;
@@ -587,12 +592,9 @@ XLA_FFI_Error *normalise_gradient(XLA_FFI_CallFrame *frame) {
   num rows = 0;
   for (num g = 0; g < l.groups; g++) {
     int first = 4 + 6 * g;
-    l.group[g] = (Group){.rows = length(frame, first, 0),
-                         .z = (float *)argument(frame, first),
-                         .sigma = (float *)argument(frame, first + 1),
-                         .noise = argument(frame, first + 2),
-                         .d_z = argument(frame, first + 3),
-                         .d_mu = argument(frame, first + 4),
+    l.group[g] = (Group){.rows = length(frame, first, 0), .z = (float *)argument(frame, first),
+                         .sigma = (float *)argument(frame, first + 1), .noise = argument(frame, first + 2),
+                         .d_z = argument(frame, first + 3), .d_mu = argument(frame, first + 4),
                          .d_sigma = argument(frame, first + 5)};
     rows += l.group[g].rows;
   }
