@@ -35,7 +35,7 @@ _FAST = {
 }
 os.environ["XLA_FLAGS"] = " ".join(_flags_of_xla(_FAST))
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "xla")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.5"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 gc.set_threshold(50_000, 20, 20)  # tracing makes millions of small objects: collecting them took 6 % of its time
 
 
