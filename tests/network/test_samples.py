@@ -144,7 +144,7 @@ def test_statistics_are_those_of_the_reference(model_id: str) -> None:
 def reference_pass(model_id: str, ladder: Ladder, x: np.ndarray) -> tuple[dict, dict, list, list, Any]:
     """The noisy and the clean path of rows, z̃, ẑ, and the key of the noise: that of a sampler with seed 0."""
     key = jax.random.split(jax.random.key(0), 1)[0]
-    drawn = draw_noise(ladder.model, ladder.sizes, len(x), key=key)
+    drawn = eqx.filter_jit(draw_noise)(ladder.model, ladder.sizes, len(x), key=key)  # compiled, as a sampler's is
     noise = [np.zeros((len(x), n)) if e is None else np.asarray(e) for e, n in zip(drawn, ladder.sizes, strict=True)]
     weights = weights_for_reference(ladder)
     noisy = reference.encoder(weights, x, reference.noise_of(model_id, noise), [0.3] * len(ladder.sizes))
