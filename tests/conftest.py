@@ -1,5 +1,6 @@
 """What all tests share: programs compiled quickly, and only once, however many processes need them."""
 
+import atexit
 import gc
 import mmap
 import os
@@ -66,8 +67,11 @@ def compiler() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
-    """Say in the last lines, after pytest's own, which tests were skipped for want of a tool."""
+    """Print in the last lines, after pytest's own, which tests were skipped for want of a tool."""
     result = yield
+    if hasattr(session.config, "workerinput"):  # a process of pytest-xdist
+        # At its end JAX would clear its caches for a minute. Handlers run in reverse order: this runs before JAX's.
+        atexit.register(os._exit, 0)
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # the processes of pytest-xdist have none
         reasons = [report.longrepr[2] for report in terminal.stats.get("skipped", [])]
