@@ -77,3 +77,22 @@ def test_an_encoding_that_is_none_is_one_sentence(tmp_path: Path, encoding: str,
 def test_a_nameless_first_column_as_pandas_and_r_write_it_gets_a_name(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(",a\n0,5\n1,6\n")
     assert open_table(tmp_path / "t.csv").columns == ["column 1", "a"]
+
+
+def test_the_place_of_a_column_is_not_searched_among_the_columns(tmp_path: Path) -> None:
+    """A file of 100,000 columns took minutes; a list's `index` would be called once for each column."""
+    (tmp_path / "wide.csv").write_text(",".join(f"c{n}" for n in range(50)) + "\n" + ",".join("1" * 50) + "\n")
+    table = open_table(tmp_path / "wide.csv")
+    searches = []
+
+    def record(_: object, event: str, called: object) -> None:
+        if event == "c_call" and getattr(called, "__name__", "") == "index" and type(called.__self__) is list:
+            searches.append(called)
+
+    sys.setprofile(record)
+    try:
+        (part,) = table.parts(table.columns)
+    finally:
+        sys.setprofile(None)
+    assert part.shape == (1, 50)
+    assert searches == []
