@@ -15,9 +15,9 @@ import numpy as np
 
 from laddernet.kernels import native
 from laddernet.kernels.products import Precision
-from laddernet.network.ladder import Ladder, draw_noise, forward
+from laddernet.network.ladder import Ladder, draw_noise, forward, statistics
 from laddernet.network.models import MODELS, find
-from laddernet.training.loop import Trained, _statistics
+from laddernet.training.loop import Trained
 from laddernet.training.step import initial_state, ladder_of, run_steps
 
 
@@ -113,7 +113,7 @@ def predictions(sizes: Sequence[int], batch: int, repeats: int) -> Callable[[], 
     """Return a block that repeats ``Trained.predict`` on NumPy rows."""
     x = np.random.default_rng(0).random((batch, sizes[0]), np.float32)
     ladder = ladder_of(_random_state("vanilla", sizes))
-    trained = Trained(ladder, _statistics(ladder, jnp.asarray(x[:100])), [])
+    trained = Trained(ladder, native.call(statistics, ladder.encoder, x[:100]), [])
 
     def block() -> None:
         for _ in range(repeats):

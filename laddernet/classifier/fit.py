@@ -25,15 +25,16 @@ from laddernet.classifier.labels import UNLABELLED
 from laddernet.classifier.parameters import Parameters, check_scale, plan
 from laddernet.classifier.scaling import find_scaling
 from laddernet.errors import InputError
-from laddernet.inference.network import Rows, Scaling, encoder_arrays, folded, join, statistics
+from laddernet.inference.network import Rows, Scaling, folded, join
+from laddernet.kernels import native
 from laddernet.machine import cores, on_cores
-from laddernet.network.ladder import Ladder
+from laddernet.network.ladder import Ladder, statistics
 from laddernet.training.checkpoint import from_named_arrays, named_arrays
 from laddernet.training.config import Record
 from laddernet.training.loop import first_state, train_chunks
 from laddernet.training.program import Program
 from laddernet.training.programs import compiled_programs_kept
-from laddernet.training.rows import Table, random_keys
+from laddernet.training.rows import CHUNK_CELLS, Table, random_keys
 from laddernet.training.settings import precision_notice
 from laddernet.training.step import ladder_of
 
@@ -269,24 +270,25 @@ def _seen(table: Table, program: Program, rng: np.random.Generator) -> np.ndarra
     """Return the rows whose statistics normalise in prediction: as in a step, half labelled ones, half of all.
 
     The labelled rows of a step are normalised together with the others. Where classes have other shares among the
-    labels than among the rows, statistics of all rows alone would differ from those of training.
+    labels than among the rows, statistics of all rows alone would differ from those of training. There are no more
+    cells than in a chunk of training, but at least the rows of a step.
     """
-    n = min(table.x.shape[0], _STATISTICS_ROWS // 2)
+    count, columns = table.x.shape
+    n = min(count, _STATISTICS_ROWS // 2, max(program.batch_size, CHUNK_CELLS // (2 * columns)))
     if table.probabilities is None:
         labelled = np.resize(rng.permutation(table.labelled), n)  # repeated, or cut, in random order
     else:
         labelled = rng.choice(table.labelled, n, p=table.probabilities)
     if program.model.combinator is None:  # then only labelled rows are learned from
         return labelled
-    return np.concatenate([labelled, rng.choice(table.x.shape[0], n, replace=False)])
+    return np.concatenate([labelled, rng.choice(count, n, replace=False)])
 
 
 def _parameters(ladder: Ladder, table: Table, seen: np.ndarray) -> dict[str, np.ndarray]:
     """Return a network's arrays by name, with the statistics of its clean path over some of the rows."""
-    arrays = {name: array.copy() for name, array in named_arrays(ladder).items()}
-    mu, sigma = statistics(table.bring, seen, *encoder_arrays(arrays))
-    known = {"mu": mu, "sigma": sigma}
-    return arrays | {f"statistics.{name}.{l}": a for name, all_l in known.items() for l, a in enumerate(all_l)}
+    known = native.call(statistics, ladder.encoder, table.bring(seen))
+    arrays = named_arrays(ladder) | named_arrays({"statistics": known})
+    return {name: array.copy() for name, array in arrays.items()}  # the memory of the state is reused
 
 
 def _sharpened(

@@ -1,6 +1,6 @@
 """A trained network for prediction: matrix products in NumPy, with the normalisation folded into the weights."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -143,29 +143,6 @@ def _deepened(network: Network, depth: int) -> Network:
     weights = (*W, W_top @ parts, *passed, parts.T)
     biases = (*b, b_top @ parts, *(np.zeros(w.shape[1], np.float32) for w in (*passed, parts.T)))
     return Network(network.scaling, weights, biases)
-
-
-def statistics(
-    bring: Callable[[np.ndarray], np.ndarray],
-    rows: np.ndarray,
-    W: Sequence[np.ndarray],
-    gamma: Sequence[np.ndarray],
-    beta: Sequence[np.ndarray],
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Compute μ and σ of each layer over the clean pass of these rows, as `laddernet.network.ladder.statistics` does.
-
-    ``bring`` returns the inputs of some rows, so that the inputs of all are never in memory at once.
-    """
-    mu, sigma = [], []
-    h = np.concatenate([bring(rows[block]) @ W[0] for block in blocks(len(rows), _BLOCK)])
-    for l in range(len(W)):
-        if l:
-            h = h @ W[l]
-        mu.append(h.mean(axis=0, dtype=np.float64).astype(np.float32))
-        h -= mu[l]
-        sigma.append(np.sqrt(np.mean(np.square(h), axis=0, dtype=np.float64) + EPSILON).astype(np.float32))
-        h = np.maximum(gamma[l] * (h / sigma[l] + beta[l]), 0)
-    return mu, sigma
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

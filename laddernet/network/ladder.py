@@ -307,8 +307,9 @@ class Statistics(eqx.Module):
     sigma: tuple[PerUnit, ...]
 
 
+@partial(jax.jit, static_argnames="block")
 def statistics(encoder: Sequence[EncoderLayer], x: Rows, *, block: int = 10_000) -> Statistics:
-    """Compute the statistics of the clean path of ``x``.
+    """Compute the statistics of the clean path of ``x``; to be started by ``native.call``.
 
     More rows than ``block`` are split into blocks of equal size, each normalised on its own, and the blocks' means and
     variances are pooled: memory does not grow with the rows. Fewer rows than there are blocks may be left out.

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from laddernet import checks
 from laddernet.data import TrainingData, check_finite
@@ -189,7 +189,7 @@ def train(
         epoch = record["epoch"]
         if watched and (epoch % evaluate_every == 0 or epoch == config.epochs):
             ladder = ladder_of(state)
-            now = Trained(ladder, native.call(_statistics, ladder, x_seen), history)
+            now = Trained(ladder, native.call(statistics, ladder.encoder, x_seen), history)
             record |= {name: now.error(x, y) for name, (x, y) in watched.items()}
         history.append(record)
         due = time.monotonic() - saved >= checkpoint_every or epoch == config.epochs
@@ -200,7 +200,7 @@ def train(
             saved = time.monotonic()
         on_epoch(record)
     ladder = ladder_of(state)
-    return Trained(ladder, native.call(_statistics, ladder, x_seen), history)
+    return Trained(ladder, native.call(statistics, ladder.encoder, x_seen), history)
 
 
 def on_device(data: TrainingData) -> TrainingData:
@@ -208,11 +208,6 @@ def on_device(data: TrainingData) -> TrainingData:
     values = {field.name: getattr(data, field.name) for field in fields(data)}
     arrays: dict[str, Any] = {name: jnp.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray)}
     return replace(data, **arrays)
-
-
-@jax.jit
-def _statistics(ladder: Ladder, x: Float[Array, "rows features"]) -> Statistics:
-    return statistics(ladder.encoder, x)
 
 
 def first_state(program: Program, key: PRNGKeyArray, start: Ladder | None = None) -> State:

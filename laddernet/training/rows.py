@@ -12,12 +12,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from laddernet.inference.network import Rows, Scaling, dense
+from laddernet.inference.network import Rows, Scaling, blocks, dense
 from laddernet.kernels.noise import permutations
 from laddernet.training.program import Program
 
-_STEPS, _STEPS_CELLS = 32, 2**25  # steps of a gathered chunk, and the most cells of their rows
+_STEPS, CHUNK_CELLS = 32, 2**25  # steps of a gathered chunk, and the most cells of their rows
 _SCALED_CELLS = 2**24  # a table of no more cells is scaled once, a larger one chunk by chunk
+_BLOCK_CELLS = 2**20  # cells of a larger table that are made dense and scaled at a time
 
 
 AnyArray = Array | np.ndarray
@@ -108,7 +109,14 @@ class Table:
 
     def bring(self, rows: np.ndarray) -> np.ndarray:
         """Return some rows, dense and scaled."""
-        brought: np.ndarray = self.scaling(dense(self.x[rows])) if self._scaled is None else self._scaled[rows]
+        brought: np.ndarray
+        if self._scaled is not None:
+            brought = self._scaled[rows]
+            return brought
+        columns = self.x.shape[1]
+        brought = np.empty((len(rows), columns), self.scaling.factor.dtype)
+        for block in blocks(len(rows), max(1, _BLOCK_CELLS // columns)):
+            brought[block] = self.scaling(dense(self.x[rows[block]]))
         return brought
 
     @cached_property
@@ -144,7 +152,7 @@ def gathered_steps(batches: tuple[int, int], columns: int) -> int:
     >>> [gathered_steps((100, 100), columns) for columns in (4, 784, 20_000, 10**6)]
     [32, 32, 8, 1]
     """
-    return min(_STEPS, max(1, _STEPS_CELLS // (sum(batches) * columns)))
+    return min(_STEPS, max(1, CHUNK_CELLS // (sum(batches) * columns)))
 
 
 def random_keys(rng: np.random.Generator, count: int) -> Iterator[PRNGKeyArray]:

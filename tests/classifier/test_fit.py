@@ -1,11 +1,9 @@
 """A fit: its networks, rows, histories, early stopping, and warm start."""
 
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -16,11 +14,9 @@ from support import NO_UNITS, without_units
 
 from laddernet import DivergedError, InputError, LadderClassifier
 from laddernet.classifier.fit import _Watch
-from laddernet.inference import network
-from laddernet.inference.network import encoder_arrays
 from laddernet.kernels.products import PRECISIONS
-from laddernet.network import ladder
 from laddernet.network.combinators import Linear
+from laddernet.network.ladder import statistics
 from laddernet.training import step
 from laddernet.training.rows import gathered_steps
 
@@ -178,12 +174,13 @@ def test_sparse_rows_give_what_dense_ones_give(kind: Any) -> None:
     np.testing.assert_allclose(done.predict_proba(kind(X)), fitted().predict_proba(X), atol=1e-6)
 
 
-def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_rows_are_made_dense_and_scaled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     monkeypatch.setattr("laddernet.training.rows.dense", lambda rows: made.append(rows.shape[0]) or rows.toarray())
+    monkeypatch.setattr("laddernet.training.rows._BLOCK_CELLS", 700 * X.shape[1])
     many = sparse.csr_array(np.tile(X, (60, 1)))
     done = fit(many, np.tile(few(), 60), max_steps=2)
-    assert max(made) == 3200  # 32 steps of 100 rows
+    assert max(made) == 700
     assert sum(made) == 2 * 3200 + 10_000
     np.testing.assert_array_equal(done.classes_, [0, 1, 2])
 
@@ -191,7 +188,7 @@ def test_sparse_rows_are_made_dense_a_few_thousand_at_a_time(monkeypatch: pytest
 def test_very_wide_rows_are_gathered_for_fewer_steps_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = {columns: gathered_steps((100, 100), columns) for columns in (4, 784, 20_000, 10**6)}
     assert chunks == {4: 32, 784: 32, 20_000: 8, 10**6: 1}
-    monkeypatch.setattr("laddernet.training.rows._STEPS_CELLS", 2 * 200 * X.shape[1])
+    monkeypatch.setattr("laddernet.training.rows.CHUNK_CELLS", 2 * 200 * X.shape[1])
     assert [record["step"] for record in fit(max_steps=5).history_] == [2, 4, 5]
 
 
@@ -232,17 +229,38 @@ def test_when_one_network_fails_the_others_stop(monkeypatch: pytest.MonkeyPatch)
     assert fit(n_networks=2).score(X, TRUTH) > 0.8
 
 
-def test_statistics_by_numpy_are_those_by_jax() -> None:
-    """A fit computes them by NumPy, without a program for each number of rows; a run by JAX."""
-    rows = scaled().astype(np.float32)
-    for arrays, sizes in zip(three()._networks, ((4, 8, 4, 3), (4, 8, 4, 3), (4, 3)), strict=True):
-        W, gamma, beta = encoder_arrays(arrays)
-        assert [w.shape for w in W] == list(pairwise(sizes))
-        by_numpy = network.statistics(rows.__getitem__, np.arange(len(rows)), W, gamma, beta)
-        encoder = [ladder.EncoderLayer(*map(jnp.asarray, layer)) for layer in zip(W, gamma, beta, strict=True)]
-        by_jax = ladder.statistics(encoder, jnp.asarray(rows))
-        for mu, sigma, expected in zip(*by_numpy, zip(by_jax.mu, by_jax.sigma, strict=True), strict=True):
-            np.testing.assert_allclose((mu, sigma), expected, rtol=1e-4, atol=1e-4)
+def test_the_statistics_of_each_network_are_those_of_the_reference() -> None:
+    for held, layers in zip(three()._networks, (3, 3, 1), strict=True):
+        names = ("W", "gamma", "beta")
+        encoder = [{name: held[f"encoder.{l}.{name}"].astype(float) for name in names} for l in range(layers)]
+        expected = reference.clean_encoder({"encoder": encoder}, seen())
+        for name in ("mu", "sigma"):
+            for l in range(layers):
+                found = held[f"statistics.{name}.{l}"]
+                np.testing.assert_allclose(found, expected[name][l + 1], rtol=1e-5, atol=1e-5)
+
+
+def test_the_statistics_are_compiled_once_for_a_table_and_a_network() -> None:
+    fitted()
+    before = statistics._cache_size()
+    assert len(fit(random_state=1, early_stopping=True, max_steps=96).history_) == 3  # an evaluation after each
+    assert statistics._cache_size() == before
+    for settings in ({"max_steps": 1}, {"max_steps": 64, "scale": "range"}):
+        fit(X[:115], few()[:115], **settings)
+        assert statistics._cache_size() == before + 1
+
+
+@pytest.mark.parametrize(("cells", "rows"), [(4 * 600, 600), (1, 2 * 100)])
+def test_statistics_of_wide_rows_are_of_fewer_rows_but_at_least_of_those_of_a_step(
+    cells: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes: list[tuple[int, ...]] = []
+    monkeypatch.setattr("laddernet.classifier.fit.CHUNK_CELLS", cells)
+    monkeypatch.setattr(
+        "laddernet.classifier.fit.statistics", lambda encoder, x: shapes.append(x.shape) or statistics(encoder, x)
+    )
+    fit(np.tile(X, (8, 1)), np.tile(few(), 8), max_steps=1)
+    assert shapes == [(rows, 4)]
 
 
 def test_it_learns_in_bfloat16_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

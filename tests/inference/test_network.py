@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from laddernet.inference.network import EPSILON, Network, Scaling, fold, join, log_softmax, softmax, statistics
+from laddernet.inference.network import Network, Scaling, fold, join, log_softmax, softmax
 
 PLAIN = Scaling(np.zeros(3), np.ones(3, np.float32))
 
@@ -71,18 +71,6 @@ def test_joined_networks_add_their_logits_by_their_shares(sizes: list[Any]) -> N
     parts = [network(*shape, seed=seed) for seed, shape in enumerate(sizes)]
     joined = join(parts, [0.75, 0.25]).logits(x)
     np.testing.assert_allclose(joined, 0.75 * parts[0].logits(x) + 0.25 * parts[1].logits(x), rtol=1e-4, atol=1e-4)
-
-
-def test_statistics_are_mean_and_deviation_of_each_layer_whatever_the_blocks() -> None:
-    held = arrays(3, 8, 2)
-    x = np.random.default_rng(1).normal(size=(3000, 3)).astype(np.float32)
-    mu, sigma = statistics(lambda rows: x[rows], np.arange(3000), held["W"], held["gamma"], held["beta"])
-    h = x.astype(np.float64)
-    for l in range(2):
-        u = h @ held["W"][l]
-        np.testing.assert_allclose(mu[l], u.mean(axis=0), rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(sigma[l], np.sqrt(u.var(axis=0) + EPSILON), rtol=1e-4)
-        h = np.maximum(held["gamma"][l] * ((u - u.mean(axis=0)) / sigma[l] + held["beta"][l]), 0)
 
 
 @given(st.lists(st.lists(st.floats(-1000, 1000), min_size=3, max_size=3), min_size=1, max_size=5))

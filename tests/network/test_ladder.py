@@ -26,6 +26,7 @@ from ladders import (
     weights_for_reference,
 )
 
+from laddernet.kernels import native
 from laddernet.network.ladder import Ladder, decode, draw_noise, forward, statistics
 from laddernet.network.models import MODELS
 from laddernet.training.loop import Trained
@@ -136,26 +137,36 @@ def test_the_gradient_is_the_slope_of_the_references_total_cost(model_id: str) -
         np.testing.assert_allclose(sum(products), slope, rtol=1e-6, err_msg=group)
 
 
-# Run eagerly, its loop over blocks would be compiled anew at every call.
-compiled_statistics = jax.jit(statistics, static_argnames="block")
-
-
 @few
 @given(seed=seeds)
 def test_predictions_with_the_training_sets_statistics_are_those_of_the_reference(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ladder = random_ladder(MODELS["baseline"], SHALLOW, rng)
     x_train, x = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
-    trained = Trained(ladder, compiled_statistics(ladder.encoder, x_train), [])
+    trained = Trained(ladder, statistics(ladder.encoder, x_train), [])
     expected = reference.predict(weights_for_reference(ladder), x, x_train)
     np.testing.assert_allclose(jax.nn.softmax(trained.network.logits(x)), expected, rtol=1e-8)
+
+
+def test_statistics_of_many_rows_in_float32_are_those_of_the_reference() -> None:
+    rng = np.random.default_rng(9)
+    ladder = random_ladder(MODELS["baseline"], (64, 30, 20, 10), rng)
+    x = rng.normal(1, 1, size=(10_000, 64))
+    expected = reference.clean_encoder(weights_for_reference(ladder), x)
+    single = jax.tree.map(lambda array: np.asarray(array, np.float32), (ladder.encoder, x))
+    with jax.enable_x64(False):
+        known = native.call(statistics, *single)
+    assert {leaf.dtype for leaf in jax.tree.leaves(known)} == {np.dtype("float32")}
+    for l in (1, 2, 3):
+        np.testing.assert_allclose(known.mu[l - 1], expected["mu"][l], atol=1e-5 * expected["sigma"][l].max())
+        np.testing.assert_allclose(known.sigma[l - 1], expected["sigma"][l], rtol=1e-5)
 
 
 def test_statistics_in_blocks_are_at_the_first_layer_those_of_all_rows() -> None:
     rng = np.random.default_rng(7)
     ladder = random_ladder(MODELS["baseline"], SHALLOW, rng)
     x = rng.normal(size=(6, 3))
-    known = compiled_statistics(ladder.encoder, x, block=3)
+    known = statistics(ladder.encoder, x, block=3)
     expected = reference.clean_encoder(weights_for_reference(ladder), x)
     np.testing.assert_allclose(known.mu[0], expected["mu"][1], rtol=1e-8)
     np.testing.assert_allclose(known.sigma[0], expected["sigma"][1], rtol=1e-8)
@@ -165,7 +176,7 @@ def test_statistics_in_blocks_that_are_alike_are_at_every_layer_those_of_all_row
     rng = np.random.default_rng(8)
     ladder = random_ladder(MODELS["baseline"], SHALLOW, rng)
     x = np.tile(rng.normal(size=(3, 3)), (2, 1))
-    known = compiled_statistics(ladder.encoder, x, block=3)
+    known = statistics(ladder.encoder, x, block=3)
     expected = reference.clean_encoder(weights_for_reference(ladder), x)
     for l in (1, 2):
         np.testing.assert_allclose(known.mu[l - 1], expected["mu"][l], rtol=1e-8)
@@ -323,7 +334,7 @@ def test_a_prediction_does_not_depend_on_the_rows_beside_it(rows: int, seed: int
     rng = np.random.default_rng(seed)
     with jax.enable_x64(False):
         ladder = random_ladder(MODELS["baseline"], (64, 50, 50, 10), rng)
-        known = compiled_statistics(ladder.encoder, jnp.asarray(rng.normal(size=(100, 64))))
+        known = statistics(ladder.encoder, jnp.asarray(rng.normal(size=(100, 64))))
     network = Trained(ladder, known, []).network
     x = rng.normal(size=(rows, 64))
     i = int(rng.integers(rows))

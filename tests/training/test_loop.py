@@ -48,7 +48,7 @@ def train_until(epoch: int, config: Config, folder: Path, **options: Any) -> Non
 
 
 def test_epochs_seeds_settings_and_a_resumed_run_share_one_compiled_program(tmp_path: Path) -> None:
-    jitted = (loop.run_steps, loop.initial_state, loop._statistics)
+    jitted = (loop.run_steps, loop.initial_state, loop.statistics)
     trained()
     compiled = [program._cache_size() for program in jitted]
     for change in (

@@ -1,11 +1,16 @@
 import hashlib
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
-from laddernet.training.rows import Stream, counted_passes, drawn_passes
+from laddernet.inference.network import Scaling
+from laddernet.training.rows import Stream, Table, counted_passes, drawn_passes
 
 
 @settings(max_examples=30, deadline=None)
@@ -50,3 +55,18 @@ def test_a_stream_of_drawn_passes_gives_every_row_once_in_each() -> None:
     passes = np.concatenate([stream.take(count) for count in (3, 1, 20, 4)]).reshape(4, 7)
     np.testing.assert_array_equal(np.sort(passes), np.tile(np.arange(7), (4, 1)))
     assert len({tuple(order) for order in passes}) == 4
+
+
+@pytest.mark.parametrize("cells", [1, 5 * 3, 2**20])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_large_table_is_scaled_in_blocks_as_it_would_be_as_a_whole(
+    cells: int, kind: Callable[[np.ndarray], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("laddernet.training.rows._SCALED_CELLS", 0)
+    monkeypatch.setattr("laddernet.training.rows._BLOCK_CELLS", cells)
+    rng = np.random.default_rng(0)
+    x, rows = rng.normal(size=(40, 3)), rng.integers(40, size=18)
+    scaling = Scaling(np.array([0.5, 0.0, -2.0]), np.array([1.0, 2.0, 3.0], np.float32), bound=3.0)
+    brought = Table(kind(x), scaling, np.arange(4), np.arange(4)).bring(rows)
+    assert brought.dtype == np.float32
+    np.testing.assert_array_equal(brought, scaling(x)[rows])
