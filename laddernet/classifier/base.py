@@ -1,4 +1,4 @@
-"""The base of the classifiers: a fit that restores the last one after an error, the score on labelled rows, files."""
+"""The base of the classifiers: a fit that restores the last one after an error, predictions, their score, files."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ from laddernet.inference.network import Rows
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier whose y may lack labels; subclasses have the parameter ``unlabeled``, ``_fit`` and their state."""
+    """A classifier whose y may lack labels.
+
+    Subclasses have the parameter ``unlabeled``, ``_fit``, ``predict_proba`` and their state.
+    """
 
     _kind: str  # of its files
     unlabeled: Any
@@ -48,6 +51,30 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> Self:
         raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (rows, columns).
+
+        Returns
+        -------
+        numpy.ndarray of shape (rows,)
+            The most probable class of each row.
+        """
+        best = self._scores(X).argmax(axis=1)  # first: it raises NotFittedError
+        classes: np.ndarray = self.classes_[best]
+        return classes
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Compute the probability of each class."""
+        raise NotImplementedError
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Return a score of each row for each class; the class with the highest is predicted."""
+        return self.predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the accuracy on the labelled rows.

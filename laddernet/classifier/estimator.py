@@ -160,22 +160,6 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         self.noise_, self.recon_weights_ = learned.noise, learned.recon_weights
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (rows, columns).
-
-        Returns
-        -------
-        numpy.ndarray of shape (rows,)
-            The most probable class of each row.
-        """
-        best = self._logits(X).argmax(axis=1)
-        classes: np.ndarray = self.classes_[best]
-        return classes
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """Compute the probability of each class.
 
@@ -249,6 +233,9 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
             advice = f"for layer {layer} call set_output(transform='default')"
             raise InputError(f"set_output names the columns of the last hidden layer, {top - 1}, only; {advice}.")
         return self._layer(X, layer)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return self._logits(X)
 
     def _logits(self, X: Any) -> np.ndarray:
         if not hasattr(self, "network_"):  # saves a tenth of the time for one row

@@ -137,22 +137,6 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix of shape (rows, columns).
-
-        Returns
-        -------
-        numpy.ndarray of shape (rows,)
-            The most probable class of each row.
-        """
-        best = self.predict_proba(X).argmax(axis=1)
-        classes: np.ndarray = self.classes_[best]
-        return classes
-
     def embed(self, X: Any) -> np.ndarray:
         """Compute the coordinates in which the distance of two rows is measured.
 
