@@ -17,12 +17,14 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from laddernet.cli.options import stoppable
-from laddernet.cli.predict import dialect_of, opened, rows_of
+from laddernet.cli.predict import dialect_of, opened
 from laddernet.cli.table_options import Delimiter, Encoding, Labels, ModelTarget, ModelUnlabeled
 from laddernet.errors import InputError
 from laddernet.text import show, visible
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from laddernet.table.model import TableModel
     from laddernet.table.table import Dialect, Table
 
@@ -111,8 +113,8 @@ class Sheet:
         from laddernet.table.write import csv_writer
 
         with csv_writer(self.path, dialect=self.dialect) as writer:
-            writer.writerow(self.header)
-            writer.writerows(self.rows)
+            writer.head(self.header)
+            writer.write(writer.lines(list(zip(*self.rows, strict=True))))
 
 
 def _sheet(path: Path, target: str, dialect: "Dialect") -> Sheet:
@@ -126,7 +128,7 @@ def _sheet(path: Path, target: str, dialect: "Dialect") -> Sheet:
         sheet.header = source.columns
         sheet.dialect = replace(source.dialect, decimal=dialect.decimal)
         for part in source.parts(source.columns):
-            sheet.rows += [["" if cell is None else cell for cell in row] for row in rows_of(part)]
+            sheet.rows += map(list, zip(*(_filled(part[name]) for name in part), strict=True))
     return sheet
 
 
@@ -144,10 +146,16 @@ def _add_suggestions(
         raise InputError(f"{table.name} has no unlabelled row; give one with rows that have no {sheet.target!r}.")
     frame = found.to_label(sheet.target, table.columns, model.identifiers)
     sheet.header = sheet.header or list(frame)
-    for row in rows_of(frame):
-        cells = dict(zip(frame, row, strict=True))
-        sheet.rows.append(["" if cells.get(name) is None else cells[name] for name in sheet.header])
+    columns = [_filled(frame[name]) if name in frame else [""] * len(frame) for name in sheet.header]
+    sheet.rows += map(list, zip(*columns, strict=True))
     sheet.save()
+
+
+def _filled(column: "pd.Series[Any]") -> list[Any]:
+    """Convert a column's cells for the file, "" where one is missing."""
+    from laddernet.table.write import cells_of
+
+    return ["" if cell is None else cell for cell in cells_of(column)]
 
 
 # --- The prompt -------------------------------------------------------------------------------------------------

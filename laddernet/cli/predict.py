@@ -4,7 +4,7 @@ Packages are imported when a command runs, so that ``--help`` and shell completi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,8 +29,6 @@ from laddernet.errors import InputError
 from laddernet.text import say, show
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from laddernet.table.model import TableModel
     from laddernet.table.table import Dialect, Table
 
@@ -50,6 +48,7 @@ def predict(
     import numpy as np
 
     from laddernet.table.ahead import processed
+    from laddernet.table.write import cells_of
 
     trained, table = opened(model, data, out, delimiter=delimiter, encoding=encoding)
     copied = [name for name in trained.identifiers if name in table.columns] if keep is None else names_in(keep)
@@ -59,14 +58,13 @@ def predict(
     unread: Counter[str] = Counter()
     count = 0
     with stoppable(f"Stopped; {out} is as it was."), _writer(out, raw, as_json, dialect_of(trained, table)) as writer:
-        writer.writerow([*_given(copied, added), *added])
+        writer.head([*(f"{name} (given)" if name in added else name for name in copied), *added])
 
         def lines(part: Any) -> tuple[str, int, Counter[str]]:
             odd: Counter[str] = Counter()
             p = trained.classifier.predict_proba(trained.features(part, odd))
-            columns: list[Any] = [_cells(part[name]) for name in copied]
-            columns += [names[p.argmax(axis=1)].tolist(), _rounded(p.max(axis=1))]
-            columns += [_rounded(column) for column in p.T] if proba else []
+            rounded = np.asarray([p.max(axis=1), *(p.T if proba else ())], np.float64).round(6).tolist()
+            columns = [*(cells_of(part[name]) for name in copied), names[p.argmax(axis=1)].tolist(), *rounded]
             return writer.lines(columns), len(part), odd
 
         for text, rows, odd in processed(lines, trained.parts(table, copied)):
@@ -99,6 +97,7 @@ def suggest(
     """
     from laddernet.table.rounds import open_labels
     from laddernet.table.suggest import suggest as suggested
+    from laddernet.table.write import cells_of
 
     trained, table = opened(model, data, out, *(labels or ()), delimiter=delimiter, encoding=encoding)
     files = [open_labels(path, delimiter=delimiter, encoding=encoding) for path in labels or ()]
@@ -118,8 +117,8 @@ def suggest(
                 advice = f"leave {target!r} empty in unlabelled rows, or name their mark with --unlabeled"
             raise InputError(f"{table.name} has no unlabelled row; {advice}.")
         frame = found.to_label(target or trained.target, table.columns, trained.identifiers)
-        writer.writerow(list(frame))
-        writer.writerows(rows_of(frame))
+        writer.head(list(frame))
+        writer.write(writer.lines([cells_of(frame[name]) for name in frame]))
     shown = len(found.use)
     _finish(out, as_json, {"rows": shown, "unlabelled": found.total}, f"{shown:,} of {found.total:,} unlabelled rows")
 
@@ -175,48 +174,3 @@ def _finish(out: Path, as_json: bool, about: dict[str, Any], words: str) -> None
         print_json({**about, "out": str(out)})
     else:
         show(f"{words}; saved to {out}")
-
-
-def _given(copied: list[str], added: list[str]) -> list[str]:
-    """Name the copied columns; one with the name of an added column is marked."""
-    return [f"{name} (given)" if name in added else name for name in copied]
-
-
-def rows_of(frame: "pd.DataFrame") -> Iterable[tuple[Any, ...]]:
-    """Convert the rows of a frame for output."""
-    return zip(*(_cells(frame[name]) for name in frame), strict=True)
-
-
-def _cells(column: Any) -> list[Any]:
-    """Convert a column's cells for output, None where one is missing."""
-    import pandas as pd
-
-    from laddernet.table.cells import values_of
-
-    if pd.api.types.infer_dtype(column) == "string":
-        return values_of(column)
-    return [
-        None if value is pd.NaT or (isinstance(value, float) and value != value) else _plain(value)
-        for value in values_of(column)
-    ]
-
-
-def _plain(value: Any) -> Any:
-    """Convert a value of NumPy, or bytes, to one of Python."""
-    import numpy as np
-
-    from laddernet.table.cells import decoded
-
-    if isinstance(value, bytes):
-        return decoded(value)
-    if isinstance(value, np.floating):  # as text, since a float32 has fewer digits than a Python float
-        return str(value)
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _rounded(values: Any) -> list[float]:
-    """Round probabilities to six decimals."""
-    import numpy as np
-
-    rounded: list[float] = np.round(np.asarray(values, np.float64), 6).tolist()
-    return rounded

@@ -2,14 +2,13 @@
 
 import difflib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from laddernet.data import digits, own
+from laddernet.data import own
 from laddernet.data.dataset import Dataset
-from laddernet.data.download import RemoteFile
-from laddernet.data.images import IMAGE_SETS
+from laddernet.data.digits import Digits
+from laddernet.data.images import IMAGE_SETS, ImageSet
 from laddernet.errors import InputError
 from laddernet.files import cache_folder
 
@@ -28,41 +27,7 @@ class DatasetInfo:
     cached: bool
 
 
-@dataclass(frozen=True)
-class _Entry:
-    description: str
-    n_train: int
-    n_test: int
-    n_features: int
-    n_classes: int
-    load: Callable[[Path, bool], Dataset]
-    fetch: Callable[[Path, bool], None] | None = None
-    files: tuple[RemoteFile, ...] = ()
-
-
-_CATALOGUE = {
-    "digits": _Entry(
-        "handwritten digits, 8 by 8 pixels",
-        digits.N_TRAIN,
-        digits.N_TEST,
-        digits.IMAGE_SHAPE[0] * digits.IMAGE_SHAPE[1],
-        len(digits.CLASSES),
-        load=lambda folder, progress: digits.load(),
-    ),
-    **{
-        name: _Entry(
-            images.description,
-            images.n_train,
-            images.n_test,
-            images.n_features,
-            len(images.classes),
-            load=images.load,
-            fetch=images.fetch,
-            files=images.files,
-        )
-        for name, images in IMAGE_SETS.items()
-    },
-}
+_CATALOGUE: dict[str, Digits | ImageSet] = {"digits": Digits(), **IMAGE_SETS}
 
 
 def is_file(name: str | os.PathLike[str]) -> bool:
@@ -131,7 +96,7 @@ def fetch(name: str, *, cache: str | os.PathLike[str] | None = None, progress: b
     True
     """
     entry = _entry(name)
-    if entry.fetch is None:
+    if not entry.files:
         return None
     folder = _folder(name, cache)
     entry.fetch(folder, progress)
@@ -159,20 +124,14 @@ def known(*, cache: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
     return [_info(name, entry, _folder(name, cache)) for name, entry in _CATALOGUE.items()]
 
 
-def _info(name: str, entry: _Entry, folder: Path) -> DatasetInfo:
-    return DatasetInfo(
-        name,
-        entry.description,
-        entry.n_train,
-        entry.n_test,
-        entry.n_features,
-        entry.n_classes,
-        where=str(folder) if entry.files else "ships with scikit-learn",
-        cached=all(file.is_intact_in(folder) for file in entry.files),
-    )
+def _info(name: str, entry: Digits | ImageSet, folder: Path) -> DatasetInfo:
+    where = str(folder) if entry.files else "ships with scikit-learn"
+    cached = all(file.is_intact_in(folder) for file in entry.files)
+    sizes = (entry.n_train, entry.n_test, entry.n_features, len(entry.classes))
+    return DatasetInfo(name, entry.description, *sizes, where, cached)
 
 
-def _entry(name: str) -> _Entry:
+def _entry(name: str) -> Digits | ImageSet:
     if name in _CATALOGUE:
         return _CATALOGUE[name]
     nearest = difflib.get_close_matches(name.lower(), _CATALOGUE, n=1)

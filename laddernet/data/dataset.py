@@ -17,15 +17,12 @@ Classes = NDArray[np.int32]
 UNLABELLED = -1  # the class of a training row without a label
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """A data set without its test rows, for a search for hyperparameters."""
+class _Sizes:
+    """The numbers of columns, classes and labels of training rows."""
 
-    name: str
     x_train: Inputs
     y_train: Classes
     classes: tuple[str, ...]
-    content: str | None = None
 
     @property
     def n_features(self) -> int:
@@ -44,7 +41,18 @@ class TrainingRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class TrainingRows(_Sizes):
+    """A data set without its test rows, for a search for hyperparameters."""
+
+    name: str
+    x_train: Inputs
+    y_train: Classes
+    classes: tuple[str, ...]
+    content: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(_Sizes):
     """Training and test rows of a classification problem.
 
     Parameters
@@ -101,21 +109,6 @@ class Dataset:
             raise InputError(f"The test input of {self.name} has {columns} columns; it must have {n}.")
         if self.image_shape and math.prod(self.image_shape) != n:
             raise InputError(f"Images of {self.name} are {self.image_shape}; they must have {n} pixels.")
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return int(self.x_train.shape[1])
-
-    @property
-    def n_classes(self) -> int:
-        """The number of classes."""
-        return len(self.classes)
-
-    @property
-    def n_labelled(self) -> int:
-        """The number of training rows with a label."""
-        return int(np.count_nonzero(self.y_train != UNLABELLED))
 
     def training_rows(self) -> TrainingRows:
         """Copy the training rows.

@@ -7,24 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laddernet.data.dataset import Dataset
+from laddernet.data.download import RemoteFile
 from laddernet.data.splits import every_nth
 
-N_TRAIN, N_TEST = 1437, 360
-IMAGE_SHAPE = (8, 8)
-CLASSES = tuple("0123456789")
 
+class Digits:
+    """The digits, as the catalogue lists and loads them; they have no files to fetch."""
 
-def load() -> Dataset:
-    """Load the digits, scaled to [0, 1] and split into training and test rows.
+    description = "handwritten digits, 8 by 8 pixels"
+    classes = tuple("0123456789")
+    n_train, n_test, n_features = 1437, 360, 64
+    files: tuple[RemoteFile, ...] = ()
 
-    >>> load().x_train.shape
-    (1437, 64)
-    """
-    pixels, labels = _read()
-    x, y = (pixels / 16).astype(np.float32), labels.astype(np.int32)
-    test = every_nth(y, N_TEST)
-    train = np.setdiff1d(np.arange(len(y)), test)
-    return Dataset("digits", x[train], y[train], x[test], y[test], CLASSES, IMAGE_SHAPE)
+    def fetch(self, folder: Path, progress: bool = True) -> None:
+        """Do nothing."""
+
+    def load(self, folder: Path, progress: bool = True) -> Dataset:
+        """Load the digits, scaled to [0, 1] and split into training and test rows."""
+        pixels, labels = _read()
+        x, y = (pixels / 16).astype(np.float32), labels.astype(np.int32)
+        test = every_nth(y, self.n_test)
+        train = np.setdiff1d(np.arange(len(y)), test)
+        return Dataset("digits", x[train], y[train], x[test], y[test], self.classes, image_shape=(8, 8))
 
 
 def _read() -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -18,6 +18,7 @@ import safetensors.numpy
 
 from laddernet.errors import InputError
 from laddernet.files import from_json, reading, require_regular, write_atomic
+from laddernet.text import one_line
 
 FORMAT = 3  # raised when an older reader could not read new files; older files stay readable
 _KIND, _ABOUT, _CHECK = "laddernet", "about", "sha256"
@@ -51,8 +52,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[Arrays, About]:
     except (safetensors.SafetensorError, ValueError, KeyError) as error:
         if isinstance(error, InputError):
             raise
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is not a whole model file ({reason}); name one that laddernet has saved.") from error
+        advice = "name one that laddernet has saved"
+        raise InputError(f"{path} is not a whole model file ({one_line(error)}); {advice}.") from error
     if header[_CHECK] != _check(header[_KIND], header[_ABOUT], arrays):
         raise InputError(f"{path} is damaged or was changed: its content is not what was saved; save the model anew.")
     with understood(path):
@@ -86,7 +87,7 @@ def understood(path: str | os.PathLike[str]) -> Iterator[None]:
     except InputError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        reason = f"{type(error).__name__}: {one_line(error)}"
         raise InputError(f"{path} is not a model as laddernet saves it ({reason}); save the model anew.") from error
 
 

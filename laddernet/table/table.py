@@ -21,6 +21,9 @@ class Dialect:
     bom: bool = False  # whether UTF-8 text begins with a byte order mark, by which spreadsheets recognise it
 
 
+DIALECT = Dialect()  # of a table that is not CSV
+
+
 @dataclass(frozen=True)
 class Table:
     """The columns of a table, and its rows, which can be read more than once.
@@ -35,7 +38,7 @@ class Table:
     parts: Callable[[Sequence[str]], Iterator[pd.DataFrame]]  # with these columns; the index counts rows from 1
     positional: int = 0  # number of columns that have a position only, as those of an array
     refused: dict[str, str] = field(default_factory=dict)  # arrays that cannot be columns, each with the reason
-    dialect: Dialect = Dialect()
+    dialect: Dialect = DIALECT
 
     @classmethod
     def of(cls, frame: pd.DataFrame, name: str = "The frame") -> "Table":

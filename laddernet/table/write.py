@@ -11,47 +11,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+import numpy as np
+import pandas as pd
+from pandas.api.types import infer_dtype
+
 from laddernet.errors import InputError
 from laddernet.files import whole_file, writing
-from laddernet.table.table import Dialect
+from laddernet.table.cells import decoded, values_of
+from laddernet.table.table import DIALECT, Dialect
 from laddernet.text import quoted, visible_json
 
 _PLAIN_CELLS = re.compile(r"(?:(?:\w[\w .:/-]*+)?+\n)*+")  # neither formulas nor in need of quotes, one on each line
+_EMPTY = '""'  # a line with a single empty cell; a blank line would be no row
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Writer(Protocol):
-    """A writer of rows. `lines` only makes text of columns, in any thread, which `write` then writes."""
+    """A writer of rows below a head. `lines` only makes text of columns, in any thread, which `write` then writes."""
 
-    def writerow(self, row: Iterable[Any], /) -> Any: ...
-    def writerows(self, rows: Iterable[Iterable[Any]], /) -> Any: ...
+    def head(self, names: Sequence[str], /) -> None: ...
     def lines(self, columns: Sequence[Sequence[Any]], /) -> str: ...
     def write(self, lines: str, /) -> Any: ...
 
 
 class _Csv:
-    """A writer of CSV."""
+    """A writer of CSV, as the standard library writes it but a column at a time, which is faster."""
 
     def __init__(self, stream: TextIO, dialect: Dialect, raw: bool) -> None:
         self._delimiter = dialect.delimiter
         self._commas = dialect.decimal == ","
-        self._converts = [_decimal_comma] * self._commas + [_without_formula] * (not raw)
-        self._writer = self._csv(stream)
+        self._raw = raw
         self.write = stream.write
 
-    def _csv(self, stream: TextIO) -> Any:
-        return csv.writer(stream, delimiter=self._delimiter, lineterminator="\n")
-
-    def writerow(self, row: Iterable[Any], /) -> None:
-        self._writer.writerow(map(self._converted, row))
-
-    def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
-        self._writer.writerows(map(self._converted, row) for row in rows)
+    def head(self, names: Sequence[str], /) -> None:
+        self.write(self.lines([[name] for name in names]))
 
     def lines(self, columns: Sequence[Sequence[Any]], /) -> str:
-        """Return the lines that `writerows` writes for rows of two cells or more, made faster, a column at a time."""
         rows = zip(*map(self._written, columns), strict=True)
-        return "".join([f"{line}\n" for line in map(self._delimiter.join, rows)])
+        return "".join([f"{line or _EMPTY}\n" for line in map(self._delimiter.join, rows)])
 
     def _written(self, cells: Sequence[Any]) -> Sequence[str]:
         kinds = set(map(type, cells))
@@ -75,23 +72,28 @@ class _Csv:
         )
 
     def _cell(self, cell: Any) -> str:
+        if self._commas and isinstance(cell, float):
+            cell = str(cell).replace(".", ",")
         written = io.StringIO(newline="")
-        self._csv(written).writerow([self._converted(cell), ""])
+        row = [cell if self._raw else _without_formula(cell), ""]
+        csv.writer(written, delimiter=self._delimiter, lineterminator="\n").writerow(row)
         return written.getvalue()[:-2]
 
-    def _converted(self, cell: Any) -> Any:
-        for convert in self._converts:
-            cell = convert(cell)
-        return cell
+
+def cells_of(column: pd.Series) -> list[Any]:
+    """Convert a column's cells for output: to values of Python, None where one is missing."""
+    values = values_of(column)
+    return values if infer_dtype(column) == "string" else list(map(_plain, values))
 
 
-def _decimal_comma(cell: Any) -> Any:
-    """Write a number with a decimal comma.
-
-    >>> [_decimal_comma(cell) for cell in (0.5, "0.5", None)]
-    ['0,5', '0.5', None]
-    """
-    return str(cell).replace(".", ",") if isinstance(cell, float) else cell
+def _plain(value: Any) -> Any:
+    if value is pd.NaT or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, bytes):
+        return decoded(value)
+    if isinstance(value, np.floating):  # as text, since a float32 has fewer digits than a Python float
+        return str(value)
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _without_formula(cell: Any) -> Any:
@@ -107,7 +109,7 @@ def _without_formula(cell: Any) -> Any:
 
 
 @contextmanager
-def csv_writer(path: Path, *, raw: bool = False, dialect: Dialect | None = None) -> Iterator[Writer]:
+def csv_writer(path: Path, *, raw: bool = False, dialect: Dialect = DIALECT) -> Iterator[Writer]:
     """Write CSV to ``path``, which is replaced when all is written, or to standard output if it is ``-``.
 
     A cell that a spreadsheet would compute gets a ' before it, unless ``raw``; `laddernet.table.read_csv` removes it.
@@ -115,28 +117,13 @@ def csv_writer(path: Path, *, raw: bool = False, dialect: Dialect | None = None)
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out.csv"
     >>> with csv_writer(path) as out:
-    ...     _ = out.writerow(["a", "b"])
+    ...     out.head(["a", "b"])
+    ...     _ = out.write(out.lines([[1, 2], ["x", None]]))
     >>> path.read_text()
-    'a,b\\n'
+    'a,b\\n1,x\\n2,\\n'
     """
-    dialect = dialect or Dialect()
     with _stream(path, "utf-8-sig" if dialect.bom else "utf-8") as stream:
         yield _Csv(stream, dialect, raw)
-
-
-@contextmanager
-def json_writer(path: Path) -> Iterator[Writer]:
-    """Write an object for each row, on a line of its own; the first row has the names.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "out.json"
-    >>> with json_writer(path) as out:
-    ...     out.writerows([["a", "b"], [1, None]])
-    >>> path.read_text()
-    '{"a": 1, "b": null}\\n'
-    """
-    with _stream(path, "utf-8") as stream:
-        yield _JsonLines(stream)
 
 
 class _JsonLines:
@@ -144,17 +131,10 @@ class _JsonLines:
 
     def __init__(self, stream: TextIO) -> None:
         self.write = stream.write
-        self._names: list[str] = []
+        self._names: Sequence[str] = ()
 
-    def writerow(self, row: Iterable[Any], /) -> None:
-        if self._names:
-            self.write(self._line(row))
-        else:
-            self._names = list(row)
-
-    def writerows(self, rows: Iterable[Iterable[Any]], /) -> None:
-        for row in rows:
-            self.writerow(row)
+    def head(self, names: Sequence[str], /) -> None:
+        self._names = names
 
     def lines(self, columns: Sequence[Sequence[Any]], /) -> str:
         return "".join(map(self._line, zip(*columns, strict=True)))
@@ -162,6 +142,22 @@ class _JsonLines:
     def _line(self, row: Iterable[Any]) -> str:
         cells = dict(zip(self._names, row, strict=True))
         return visible_json(json.dumps(cells, ensure_ascii=False, default=str)) + "\n"
+
+
+@contextmanager
+def json_writer(path: Path) -> Iterator[Writer]:
+    """Write an object for each row, on a line of its own.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "out.json"
+    >>> with json_writer(path) as out:
+    ...     out.head(["a", "b"])
+    ...     _ = out.write(out.lines([[1], [None]]))
+    >>> path.read_text()
+    '{"a": 1, "b": null}\\n'
+    """
+    with _stream(path, "utf-8") as stream:
+        yield _JsonLines(stream)
 
 
 @contextmanager
