@@ -33,9 +33,8 @@ from laddernet.table.cells import (
     truths,
     written_day,
 )
-from laddernet.table.checks import require_frame
 from laddernet.table.plain import PlainNumbers, plain_numbers
-from laddernet.table.table import listed, unique_names
+from laddernet.table.table import listed, with_names
 
 DAY = 86400.0  # seconds
 MOST = 0.95  # share of the filled cells that decides the kind of a column
@@ -115,9 +114,7 @@ def read_frame(columns: Sequence[Column], frame: pd.DataFrame, unread: Counter[s
 
     A column is also refused if it has `ENOUGH` filled cells and none is of the column's kind.
     """
-    require_frame(frame)
-    frame = frame.rename(columns=str)
-    unique_names(list(frame.columns), "The table")
+    frame = with_names(frame, "The table")
     absent = [column.name for column in columns if column.name not in frame.columns]
     if absent:
         raise InputError(f"The table has no column {listed(absent)}; give all that the model was fitted with.")

@@ -74,7 +74,7 @@ def compare(
 ) -> Comparison:
     """Predict each row with two models, and count; a row with a ``target`` shows which of them is right."""
     asked = models[0].unlabeled if unlabeled is None else unlabeled
-    mark = mark_of(asked, positional=bool(table.positional or models[0].positional))
+    mark = mark_of(asked, table.positional or models[0].positional)
     used = dict.fromkeys(column.name for model in models for column in model.columns)
     known = {name for model in models for name in model.classes}
     found = Comparison()

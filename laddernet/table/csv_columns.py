@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-_DELIMITERS = ";\t|,"
+DELIMITERS = ";\t|,"  # the comma last: texts and numbers have commas too
 _MOST_COLUMNS = 200  # parts of wider tables have few rows, so that columns save nothing
-_LONGEST = 1 << 24  # characters
 
 
 def parse_columns(block: str, delimiter: str, width: int) -> Any:
@@ -21,7 +20,7 @@ def parse_columns(block: str, delimiter: str, width: int) -> Any:
     >>> print(parse_columns('a, "b"\\n', ",", 2))
     None
     """
-    if delimiter not in _DELIMITERS or width > _MOST_COLUMNS or len(block) > _LONGEST or _special(block, delimiter):
+    if delimiter not in DELIMITERS or width > _MOST_COLUMNS or _special(block, delimiter):
         return None
     try:
         import pyarrow

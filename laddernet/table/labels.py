@@ -19,8 +19,11 @@ _WHOLE = re.compile(r"([+-]?\d+)\.0*")
 _MOST_CLASSES = 100  # with about one label each; more are names, texts or row numbers
 
 
-def mark_of(unlabeled: Any, *, positional: bool) -> str:
-    """Return the text that marks a row without a label, besides an empty cell; "" if there is none."""
+def mark_of(unlabeled: Any, positional: int) -> str:
+    """Return the text that marks a row without a label, besides an empty cell; "" if there is none.
+
+    If it is not given, it is -1 for the ``positional`` columns of an array.
+    """
     if unlabeled is None:
         return MARK if positional else ""
     require_mark(unlabeled)
@@ -104,15 +107,15 @@ def natural(name: str) -> tuple[bool, Decimal, str]:
     return (number.is_nan(), Decimal(0) if number.is_nan() else number, name)
 
 
-def lookalikes(names: Iterable[str]) -> list[str]:
-    """Find two names that differ only in case or white space; none if there are no such names.
+def lookalikes(names: Iterable[str]) -> tuple[str, str] | None:
+    """Find two names that differ only in case or white space; None if there are no such names.
 
     >>> lookalikes(["no", "Ja", "ja"]), lookalikes(["a", "b"])
-    (['Ja', 'ja'], [])
+    (('Ja', 'ja'), None)
     """
     found: dict[str, str] = {}
     for name in names:
         first = found.setdefault("".join(name.casefold().split()), name)
         if first != name:
-            return [first, name]
-    return []
+            return first, name
+    return None

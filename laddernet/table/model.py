@@ -17,14 +17,13 @@ from laddernet.classifier.few_labels import FewLabelClassifier
 from laddernet.classifier.members import BLEND, LADDER
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.table.checks import column_names, require_frame
 from laddernet.table.columns import IDENTIFIER, Column, read_frame
 from laddernet.table.estimate import Estimate
 from laddernet.table.rounds import LabelFiles, open_all
 from laddernet.table.rows import Rows, read_rows
 from laddernet.table.stored import Classifier, content, restored
 from laddernet.table.suggest import suggest_rows
-from laddernet.table.table import Table
+from laddernet.table.table import Table, column_names
 from laddernet.table.transformer import transformed
 
 _KIND = "table"
@@ -159,13 +158,13 @@ class TableModel:
         TypeError
             If a setting is not a parameter of :class:`LadderClassifier`.
         """
-        require_frame(frame)
+        table = Table.of(frame)
         ladder = LadderClassifier(**settings)
         classifier = FewLabelClassifier(method, ladder=ladder, random_state=ladder.random_state)
         if target is None:
             raise InputError("target must be the name of the column of the classes, got None.")
         rows = read_rows(
-            Table.of(frame),
+            table,
             str(target),  # columns of a frame may have numbers for names; here all names are text
             unlabeled=unlabeled,
             drop=column_names("drop", drop),
@@ -266,7 +265,6 @@ class TableModel:
         InputError
             If a column is missing.
         """
-        require_frame(frame)
         return suggest_rows(self, frame, unlabeled=unlabeled, count=count, labels=open_all(labels))
 
     @property

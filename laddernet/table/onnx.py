@@ -154,7 +154,7 @@ def _day_number(graph: Graph, year: str, month: str) -> str:
     """
     late = graph.cast(graph("Less", month, 2), np.int64)
     shifted = graph("Sub", graph("Add", year, 400), late)
-    of_year = graph("Div", graph("Add", graph("Mul", _modulo(graph, graph("Add", month, 10), 12), 153), 2), 5)
+    of_year = graph("Div", graph("Add", graph("Mul", graph("Mod", graph("Add", month, 10), 12), 153), 2), 5)
     leaps = graph("Sub", graph("Div", shifted, 4), graph("Sub", graph("Div", shifted, 100), graph("Div", shifted, 400)))
     return graph("Sub", graph("Add", graph("Add", graph("Mul", shifted, 365), leaps), of_year), _BEGIN)
 
@@ -162,7 +162,7 @@ def _day_number(graph: Graph, year: str, month: str) -> str:
 def _month(graph: Graph, days: str) -> tuple[str, str]:
     """Compute the year and the month, from 0, of days since 1970."""
     day = graph("Add", days, _BEGIN)
-    cycle, in_cycle = graph("Div", day, 146097), _modulo(graph, day, 146097)  # 400 years
+    cycle, in_cycle = graph("Div", day, 146097), graph("Mod", day, 146097)  # 400 years
     year = in_cycle
     for length, sign in ((1460, "Sub"), (36524, "Add"), (146096, "Sub")):  # leap days, but not of centuries
         year = graph(sign, year, graph("Div", in_cycle, length))
@@ -170,13 +170,9 @@ def _month(graph: Graph, days: str) -> tuple[str, str]:
     before = graph("Add", graph("Mul", year, 365), graph("Sub", graph("Div", year, 4), graph("Div", year, 100)))
     of_year = graph("Sub", in_cycle, before)
     march = graph("Div", graph("Add", graph("Mul", of_year, 5), 2), 153)
-    month = _modulo(graph, graph("Add", march, 2), 12)
+    month = graph("Mod", graph("Add", march, 2), 12)
     year = graph("Add", graph("Sub", graph("Mul", cycle, 400), 400), year)
     return graph("Add", year, graph.cast(graph("Less", month, 2), np.int64)), month
-
-
-def _modulo(graph: Graph, value: str, divisor: int) -> str:
-    return graph("Mod", value, divisor)
 
 
 # --- The transformer --------------------------------------------------------------------------------------------------
@@ -216,7 +212,7 @@ def _date_parts(graph: Graph, seconds: str, since: Sequence[float], timed: bool)
     days = graph.cast(floor, np.int64)
     year, month = _month(graph, days)
     of_year = graph("Sub", days, _day_number(graph, year, graph("Mul", month, 0)))
-    integers = [year, graph("Add", month, 1), _modulo(graph, graph("Add", days, 3), 7), graph("Add", of_year, 1)]
+    integers = [year, graph("Add", month, 1), graph("Mod", graph("Add", days, 3), 7), graph("Add", of_year, 1)]
     parts = [graph.cast(part, np.float64) for part in integers]
     parts.append(graph("Div", graph("Sub", seconds, np.array([since])), DAY))
     if timed:

@@ -20,11 +20,10 @@ import pandas as pd
 
 from laddernet.errors import InputError
 from laddernet.files import reading
-from laddernet.table.csv_columns import parse_columns
+from laddernet.table.csv_columns import DELIMITERS, parse_columns
 from laddernet.table.table import (
     Dialect,
     Table,
-    characters_of_a_block,
     regrouped,
     require_few,
     rows_of_a_part,
@@ -36,7 +35,6 @@ STDIN = "-"
 _LONGEST_CELL = 1 << 24  # characters; the csv module's own limit is 131,072
 _LONGEST_LINE = 1 << 28  # characters
 
-_DELIMITERS = ";\t|,"  # the comma last: texts and numbers have commas too
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -182,7 +180,7 @@ class _Lines:
 
         Where quotes show that the last line ends within a cell, the lines up to its end are added, if they are few.
         """
-        size = characters_of_a_block()
+        size = 4 * rows_of_a_part(1)
         block = next((start for stream in self.streams if (start := stream.read(size))), "")
         if not block.endswith("\n"):
             block += self.readline(_LONGEST_LINE)
@@ -249,5 +247,5 @@ def _delimiter(head: str) -> str:
             return False, 0
         return (len(set(widths)) == 1 and widths[0] > 1, widths[0]) if widths else (False, 0)
 
-    best = max(_DELIMITERS, key=columns)
+    best = max(DELIMITERS, key=columns)
     return best if columns(best)[1] > 1 else ","

@@ -47,7 +47,7 @@ def research_data(
     labels, *places = (
         (np.concatenate(columns) for columns in zip(*parts, strict=True)) if parts else (np.empty(0, object),)
     )
-    mark = mark_of(unlabeled, positional=bool(table.positional))
+    mark = mark_of(unlabeled, table.positional)
     classes, codes = find_classes(labels, mark, target, table.name)
     is_test = _share(codes, test_share, table.name) if test_share is not None else _named(places[0], split, table.name)
     if (without := np.flatnonzero(is_test & (codes == UNLABELLED))).size:

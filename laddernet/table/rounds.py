@@ -131,29 +131,24 @@ class Finder:
     def __init__(self, file: LabelFile, columns: Sequence[str], identifiers: Sequence[str]) -> None:
         self.file = file
         self.key = next((name for name in identifiers if name in file.cells), None)
-        self._number = own_name(ROW, columns)
-        if self.key is None and self._number not in file.cells:
+        number = own_name(ROW, columns)
+        if self.key is None and number not in file.cells:
             known = f"the identifier {listed(identifiers)} or " if identifiers else ""
             raise InputError(f"{file.name} has no column that identifies rows; give it {known}the column {ROW!r}.")
+        empty = [""] * len(file.labels)
+        self.keys, self._numbers = (list(file.cells.get(name, empty)) for name in (self.key, number))
         self._by_key: dict[str, list[int]] = defaultdict(list)
         self._by_row: dict[int, list[int]] = defaultdict(list)
-        for place in range(len(file.labels)):
-            if key := self._cell(place, self.key):
+        for place, (key, row) in enumerate(zip(self.keys, map(plain, self._numbers), strict=True)):
+            if key:
                 self._by_key[plain(key)].append(place)
-            elif _ROW_NUMBER.fullmatch(number := plain(self._cell(place, self._number))):
-                self._by_row[int(number)].append(place)
-
-    def _cell(self, place: int, column: str | None) -> str:
-        return str(self.file.cells.at[place, column]) if column in self.file.cells else ""
-
-    def identified(self, place: int) -> bool:
-        """Return whether a row of the file has an identifier."""
-        return bool(self._cell(place, self.key))
+            elif _ROW_NUMBER.fullmatch(row):
+                self._by_row[int(row)].append(place)
 
     def called(self, place: int) -> str:
         """Name a row of the file by its identifier or its number."""
-        key = self._cell(place, self.key)
-        return f"{self.key} {key}" if key else f"{ROW} {self._cell(place, self._number) or '(empty)'}"
+        key = self.keys[place]
+        return f"{self.key} {key}" if key else f"{ROW} {self._numbers[place] or '(empty)'}"
 
     def pairs(self, part: pd.DataFrame, *, numbered: bool = True) -> Iterator[tuple[int, int]]:
         """Yield the places of equal rows in the file and in a part of the table, which has the column ``key``.
@@ -270,8 +265,8 @@ def _add(merged: Merged, finder: Finder, rows: dict[int, tuple[int, str]], answe
             problems[_ABSENT].append(called)
             continue
         if other:
-            problems[_EDITED if finder.identified(place) else _MOVED].append(f"{called} ({other})")
-            if not finder.identified(place):
+            problems[_EDITED if finder.keys[place] else _MOVED].append(f"{called} ({other})")
+            if not finder.keys[place]:
                 continue
         if classes and plain(label) not in classes:
             near = nearest(label, sorted(classes))

@@ -72,19 +72,15 @@ def read_rows(
 
     surveys = {name: Survey(name) for name in names}
     given: list[np.ndarray] = [np.empty(0, object)]
-    for part in table.parts([*names, target]):
-        given.append(texts(part[target]))
-        for name, survey in surveys.items():
-            survey.add(part[name])
-    for other in also:
-        for part in other.parts(names):
-            given.append(np.full(len(part), "", object))
+    for source in (table, *also):
+        for part in source.parts([*names, target] if source is table else names):
+            given.append(texts(part[target]) if source is table else np.full(len(part), "", object))
             for name, survey in surveys.items():
                 survey.add(part[name])
     found = {name: survey.column(category=name in category, use=name in use) for name, survey in surveys.items()}
     dropped = {name: reason for name, reason in found.items() if isinstance(reason, str)}
     columns = tuple(column for column in found.values() if isinstance(column, Column))
-    mark = mark_of(unlabeled, positional=bool(table.positional))
+    mark = mark_of(unlabeled, table.positional)
     merged = Merged(np.concatenate(given))
     if labels:
         merged = merge(
@@ -133,10 +129,8 @@ def read_rows(
 
 def _ambiguous(column: str, names: Iterable[str], what: str) -> list[str]:
     """Warn of names that are probably the same, written in two ways."""
-    return [
-        f"{column}: {first!r} and {second!r} are two {what}, and differ only in case or spaces"
-        for first, second in [pair for pair in [lookalikes(names)] if pair]
-    ]
+    pair = lookalikes(names)
+    return [f"{column}: {pair[0]!r} and {pair[1]!r} are two {what}, and differ only in case or spaces"] if pair else []
 
 
 def target_of(table: Table, target: str | None) -> str:

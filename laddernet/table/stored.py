@@ -7,7 +7,6 @@ from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.few_labels import FewLabelClassifier
 from laddernet.errors import InputError
 from laddernet.inference.modelfile import About, Arrays
-from laddernet.table.checks import check_types
 from laddernet.table.columns import Column
 from laddernet.table.estimate import Estimate
 from laddernet.table.transformer import restore, state
@@ -46,7 +45,7 @@ def restored(arrays: Arrays, about: About) -> dict[str, Any]:
     rare = about["learned"]["rare"]
     if type(rare) is not int or not 0 < rare <= _MOST_RARE:
         raise InputError(f"The model's limit of rare categories is {rare} rows; save the model anew.")
-    check_types(about)
+    _check_types(about)
     columns = tuple(Column(**column) for column in about["columns"])
     fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
     # The file of a Ladder Network alone names no method.
@@ -65,3 +64,23 @@ def restored(arrays: Arrays, about: About) -> dict[str, Any]:
         "version": about["version"],
         "unlabeled": about.get("unlabeled"),  # absent in older files
     }
+
+
+def _check_types(about: About) -> None:
+    """Refuse a file that holds another type where the commands take a text or a number."""
+    texts_in = {
+        "target": [about["target"]],
+        "version": [about["version"]],
+        "unlabeled": [about["unlabeled"]] if about.get("unlabeled") is not None else [],
+        "classes": [*about["classes"], *about["labels"]],
+        "dropped": [*about["dropped"], *about["dropped"].values()],
+        "columns": [column[field] for column in about["columns"] for field in ("name", "kind")],
+    }
+    numbers_in = {"rows": [about["rows"]], "positional": [about["positional"]], "labels": about["labels"].values()}
+    for values, kind in ((texts_in, str), (numbers_in, int)):
+        for name, held in values.items():
+            if wrong := [value for value in held if type(value) is not kind]:
+                raise TypeError(f"{name} holds {str(wrong[0])[:80]!r}, not {'a text' if kind is str else 'a number'}")
+    codes = about["classifier"]["classes"]["values"]
+    if list(about["labels"]) != about["classes"] or len(about["classes"]) != len(codes):
+        raise ValueError("its classes are not those of its classifier")

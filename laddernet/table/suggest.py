@@ -13,10 +13,12 @@ Of a large table a random sample is ranked, always the same one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 
 from laddernet.table.labels import labels_of, mark_of
 from laddernet.table.rounds import ROW, Finder, LabelFile, own_name, row_number
@@ -104,7 +106,7 @@ def suggest(
     memory.
     """
     asked = model.unlabeled if unlabeled is None else unlabeled
-    mark = mark_of(asked, positional=bool(table.positional or model.positional))
+    mark = mark_of(asked, table.positional or model.positional)
     identifiers = [name for name in model.identifiers if name in table.columns]
     files = [LabelFile.read(file, model.target if target is None else target, mark) for file in labels]
     finders = [Finder(file, table.columns, identifiers) for file in files]
@@ -170,13 +172,11 @@ def rank(places: np.ndarray, labelled: np.ndarray, count: int) -> tuple[np.ndarr
     """
     if not len(places):
         return np.zeros(0, int), np.zeros(0)
+    places, labelled = places.astype(np.float64), labelled.astype(np.float64)
     sample = places[:: -(-len(places) // _SAMPLE)]
-    between = _squares(sample, sample)
+    between = euclidean_distances(sample, squared=True)
     width = float(np.median(between[between > 0])) if between.any() else 1.0
-
-    def alike(others: np.ndarray) -> np.ndarray:
-        return np.asarray(np.exp(-_squares(sample, others) / (2 * width)))
-
+    alike = partial(rbf_kernel, sample, gamma=1 / (2 * width))
     covers = alike(places)
     covered = alike(labelled).max(axis=1) if len(labelled) else np.zeros(len(sample))
     chosen: list[int] = []
@@ -189,14 +189,3 @@ def rank(places: np.ndarray, labelled: np.ndarray, count: int) -> tuple[np.ndarr
         use.append(float(gain[best]))
         covered = np.maximum(covered, covers[:, best])
     return np.array(chosen, int), np.array(use)
-
-
-def _squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute the squared distances between the rows of ``a`` and those of ``b``.
-
-    >>> _squares(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])).tolist()
-    [[25.0]]
-    """
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
-    return np.asarray(np.maximum(squares, 0))

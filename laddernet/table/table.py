@@ -43,9 +43,9 @@ class Table:
     @classmethod
     def of(cls, frame: pd.DataFrame, name: str = "The frame") -> "Table":
         """Make a table of a frame."""
-        frame = frame.set_axis(pd.RangeIndex(1, len(frame) + 1)).rename(columns=str)
-        columns = unique_names(list(frame.columns), name)
-        return cls(name, columns, lambda names: iter([frame[list(names)]]))
+        frame = with_names(frame, name)
+        frame = frame.set_axis(pd.RangeIndex(1, len(frame) + 1))
+        return cls(name, list(frame.columns), lambda names: iter([frame[list(names)]]))
 
     def require(self, names: Sequence[str], advice: str = "") -> None:
         """Refuse the table if it lacks one of these columns, and name them."""
@@ -102,14 +102,25 @@ def unique_names(names: list[str], table: str) -> list[str]:
     return names
 
 
+def with_names(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Return a frame whose columns are named by text; refuse what is not a frame, and a name that comes twice."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"frame must be a pandas DataFrame, got {type(frame).__name__}.")
+    frame = frame.rename(columns=str)
+    unique_names(list(frame.columns), table)
+    return frame
+
+
+def column_names(option: str, names: object) -> list[str]:
+    """Refuse a single text or another type where a list of names must be."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputError(f"{option} must be a list of columns' names, got {names!r}.")
+    return [str(name) for name in names]
+
+
 def rows_of_a_part(columns: int) -> int:
     """Compute how many rows are read at a time."""
     return max(1, CELLS // max(1, columns))
-
-
-def characters_of_a_block() -> int:
-    """Compute how many characters of a CSV file are parsed at a time."""
-    return 4 * CELLS
 
 
 def regrouped(frames: Iterable[pd.DataFrame], rows: int) -> Iterator[pd.DataFrame]:
