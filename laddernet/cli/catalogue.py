@@ -53,12 +53,10 @@ def data(
 
     if name is not None:
         folder = fetch(name)
-        if as_json:
-            print(json.dumps([asdict(info) for info in known() if info.name == name], indent=2))
-        else:
+        if not as_json:
             show(f"{name}: {folder or 'ships with scikit-learn, nothing to fetch'}")
-        return
-    sets = known()
+            return
+    sets = [info for info in known() if name in (None, info.name)]
     if as_json:
         print(json.dumps([asdict(info) for info in sets], indent=2))
         return

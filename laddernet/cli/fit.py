@@ -5,15 +5,13 @@ What trains is imported when a command runs, so that ``--help`` and shell comple
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from laddernet.cli.estimating import (
     Calibration,
@@ -129,12 +127,12 @@ def fit(
     tell(f"Trained {called(used, model)} for {seconds:.0f} s; saved to {path}", flush=True)
     reason = no_estimate(rows, seconds, estimate)
     if reason is None:
-        with stoppable(f"Stopped; {path} is saved, without an estimate."), _shown("Comparing methods") as told:
-            held = held_out(rows, ladder, seed, told)
+        with stoppable(f"Stopped; {path} is saved, without an estimate."), _err.status("Comparing methods") as status:
+            held = held_out(rows, ladder, seed, status.update)
             if method == AUTO and (chosen := held.choice()) != used:
                 used, trained = chosen, fitted(rows, chosen)
                 tell(f"Trained {called(used, model)} too, which is clearly better than the blend; saved to {path}")
-            told("Estimating the error with half of the labels")
+            status.update("Estimating the error with half of the labels")
             found = estimated(held, used, rows.X, rows.codes, ladder=ladder, seed=seed)
             trained = replace(trained, estimate=found)
             trained.save(path)
@@ -213,7 +211,7 @@ def curve(
             _print_rows(table.name, rows)
         if not folds_possible(rows.codes):
             raise InputError(f"{_single(rows)}; give two or more of each class, for training and testing.")
-        with _shown("Training") as told:
+        with _err.status("Training") as status:
             points = label_curve(
                 classifier,
                 rows.X,
@@ -221,7 +219,7 @@ def curve(
                 counts=asked,
                 repeats=repeats,
                 seed=seed,
-                on_fit=lambda number, total: told(f"Training, {number}/{total}"),
+                on_fit=lambda number, total: status.update(f"Training, {number}/{total}"),
                 on_point=on_point,
             )
         if out is not None:
@@ -271,15 +269,8 @@ def _settings(
     hidden: str | None, networks: int | None, epochs: int | None, max_steps: int | None, seed: int
 ) -> dict[str, Any]:
     """Collect the classifier's parameters from the options."""
-    settings: dict[str, Any] = {
-        "n_networks": networks,
-        "epochs": epochs,
-        "max_steps": max_steps,
-        "random_state": seed,
-    }
-    if hidden is not None:
-        settings["hidden"] = whole_numbers("hidden", hidden)
-    return settings
+    sizes = None if hidden is None else whole_numbers("hidden", hidden)
+    return {"hidden": sizes, "n_networks": networks, "epochs": epochs, "max_steps": max_steps, "random_state": seed}
 
 
 def _check_out(out: Path, *inputs: Path) -> None:
@@ -314,7 +305,7 @@ def _rows(
     """Read the rows to train on; ``columns`` are lists of names, by option."""
     from laddernet.table.rows import read_rows
 
-    with _shown("Reading"):
+    with _err.status("Reading"):
         named = {option: names_in(names) for option, names in columns.items()}
         return read_rows(table, target, also=also, labels=labels, unlabeled=unlabeled, **named)
 
@@ -386,13 +377,3 @@ def _single(rows: "Rows") -> str:
 
     names = [name for name, count in rows.labels.items() if count == 1]
     return f"{listed(names)} {'has' if len(names) == 1 else 'have'} one label"
-
-
-@contextmanager
-def _shown(what: str) -> Iterator[Any]:
-    """Show a line on a terminal while work is done, nothing elsewhere; call the yielded function to change the line."""
-    if not _err.is_terminal:
-        yield lambda words: None
-        return
-    with _err.status(Text(what)) as status:
-        yield lambda words: status.update(Text(words))

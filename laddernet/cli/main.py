@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,16 +19,16 @@ from laddernet.files import refusal
 from laddernet.text import say, visible
 
 _COMMANDS = {
-    "laddernet.cli.fit": ["fit", "curve"],
-    "laddernet.cli.predict": ["predict", "suggest"],
-    "laddernet.cli.label": ["label"],
-    "laddernet.cli.inspect": ["inspect", "compare"],
-    "laddernet.cli.export": ["export"],
-    "laddernet.cli.catalogue": ["models", "data"],
-    "laddernet.cli.train": ["train"],
-    "laddernet.cli.sample": ["sample"],
-    "laddernet.cli.study": ["study", "report"],
-    "laddernet.cli.tune": ["tune"],
+    "fit": ["fit", "curve"],
+    "predict": ["predict", "suggest"],
+    "label": ["label"],
+    "inspect": ["inspect", "compare"],
+    "export": ["export"],
+    "catalogue": ["models", "data"],
+    "train": ["train"],
+    "sample": ["sample"],
+    "study": ["study", "report"],
+    "tune": ["tune"],
 }
 
 
@@ -54,7 +53,7 @@ class _Commands(TyperGroup):
         module = next(module for module, names in _COMMANDS.items() if name in names)
         # In Rich's own markup, help texts would lose their defaults, which are in brackets.
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-        alone.command(name)(getattr(import_module(module), name))
+        alone.command(name)(getattr(import_module(f"laddernet.cli.{module}"), name))
         return name, typer.main.get_command(alone), rest
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
@@ -68,10 +67,7 @@ class _Commands(TyperGroup):
 
 def _docstrings(module: str, functions: Sequence[str]) -> dict[str, str]:
     """Read the docstrings of functions from a module's source text, without running it."""
-    spec = find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
     found = {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
     return {name: found[name] for name in functions}
 

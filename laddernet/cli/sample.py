@@ -1,6 +1,5 @@
 """The command ``sample``: rows that a trained network generates."""
 
-import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,7 +57,7 @@ def sample(
     import numpy as np
 
     from laddernet import checks
-    from laddernet.files import write_atomic
+    from laddernet.files import whole_file
     from laddernet.training.samples import load_sampler
 
     checks.choice("--method", method, _METHODS)
@@ -91,7 +90,11 @@ def sample(
             raise InputError(f"The network in {run} computes numbers that are not finite; choose another run.")
         if y is not None:
             arrays["y"] = np.array(dataset.classes)[y]
-        write_atomic(out, _npz(arrays) if out.suffix == ".npz" else _png(arrays, len(numbers), dataset))
+        with whole_file(out) as file:
+            if out.suffix == ".npz":
+                np.savez(file, **arrays)  # type: ignore[arg-type]  # its other parameter is not given
+            else:
+                file.write(_png(arrays, len(numbers), dataset))
     show(f"{len(arrays['X']):,} samples written to {out}")
 
 
@@ -164,14 +167,6 @@ def _read(path: Path, dataset: "Dataset") -> "np.ndarray":
 
 
 # --- Output -----------------------------------------------------------------------------------------------------
-
-
-def _npz(arrays: "dict[str, np.ndarray]") -> bytes:
-    import numpy as np
-
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]  # its other parameter is not given
-    return content.getvalue()
 
 
 def _png(arrays: "dict[str, np.ndarray]", classes: int, dataset: "Dataset") -> bytes:

@@ -14,6 +14,7 @@ from pandas.api.types import infer_dtype
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"})
 TRUTH = {"true": 1.0, "yes": 1.0, "t": 1.0, "y": 1.0, "false": 0.0, "no": 0.0, "f": 0.0, "n": 0.0}
+TRUTHS = TRUTH | {"1": 1.0, "0": 0.0}
 POINT, GROUPS, COMMA = "1000.5", "1,000.5", "1000,5"  # how numbers may be written, the likeliest first
 ISO = "ISO8601"
 
@@ -21,7 +22,6 @@ GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")
 
 # pandas would also read the word now, digits of other scripts, and -1 as a year.
 _LIKE_A_DATE = re.compile(r"(?!(?:now|today)$)[0-9A-Za-z][\t-\r -~]*")
-_BITS = {"1": 1.0, "0": 0.0}
 _LONG = re.compile(r"[+-]?[1-9]\d{15,29}", re.ASCII)  # a float may not hold all its digits
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
@@ -178,9 +178,8 @@ def truths(cells: pd.Series) -> np.ndarray:
     >>> truths(pd.Series(["yes", "NO", "", "1"])).tolist()
     [1.0, 0.0, nan, 1.0]
     """
-    known = TRUTH | _BITS
     found, places = distinct(cells)
-    return np.take(np.array([known.get(text.lower(), math.nan) for text in found], np.float64), places)
+    return np.take(np.array([TRUTHS.get(text.lower(), math.nan) for text in found], np.float64), places)
 
 
 def moments(cells: pd.Series, form: str) -> np.ndarray:

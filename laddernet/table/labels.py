@@ -11,7 +11,7 @@ import pandas as pd
 
 from laddernet.classifier.labels import UNLABELLED, require_mark
 from laddernet.errors import InputError
-from laddernet.table.cells import numbers, text_of, texts
+from laddernet.table.cells import numbers_of, text_of, texts
 
 MARK = "-1"  # marks a row without a label in an array, as in scikit-learn
 
@@ -63,7 +63,7 @@ def find_classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple
     if not known:
         raise InputError(f"{table}: no row has a {target!r}{but}; give at least one label of two classes.")
     # 1 and 1.0 are one class if all labels are numbers; among words they may be versions.
-    all_numbers = not np.isnan(_values(known)).any()
+    all_numbers = not np.isnan(numbers_of(list(known))).any()
     named = {label: plain(label) if all_numbers else label for label in known}
     classes = tuple(sorted({*named.values()}, key=natural))
     if len(classes) < 2:
@@ -77,18 +77,13 @@ def find_classes(given: np.ndarray, mark: str, target: str, table: str) -> tuple
     return classes, np.array([codes[label] for label in labels], int)
 
 
-def _values(labels: Iterable[str]) -> np.ndarray:
-    """Convert labels to numbers, NaN for words."""
-    return numbers(pd.Series(list(labels), dtype=object))
-
-
 def _like_classes(names: Sequence[str]) -> bool:
     """Decide if values with about one label each may be classes: a limited number of words, or integers with few gaps.
 
     >>> [_like_classes(names) for names in (["a", "b"], ["4", "5", "7"], ["4", "9"], ["4", "4.5"])]
     [True, True, False, False]
     """
-    values = _values(names)
+    values = numbers_of(names)
     words = np.isnan(values).any()
     compact = np.all(values == np.floor(values)) and values.max() - values.min() + 1 < 2 * len(values)
     return bool(len(names) <= _MOST_CLASSES and (words or compact))

@@ -19,7 +19,7 @@ from laddernet.errors import InputError
 from laddernet.inference.onnx import ML, TEXT_OPSET, Graph, Port, add_label
 from laddernet.table.cells import COMMA, GROUPS, ISO, MISSING
 from laddernet.table.columns import DAY, ENOUGH, Column, right_cells
-from laddernet.table.spellings import NUMBERS, QUANTITIES, TINY, WHITE, bits, strict, truths
+from laddernet.table.spellings import NUMBERS, QUANTITIES, TINY, WHITE, bits, strict, truth
 from laddernet.table.transformer import state
 
 if TYPE_CHECKING:
@@ -62,10 +62,8 @@ def read(graph: Graph, column: Column, *, typed: bool = False) -> str:
     if column.kind == "number":
         value = _not_too_large(graph, column, _number(graph, column, text))
     elif column.kind == "boolean":
-        known = truths()
-        words, values = list(known), list(known.values())
-        found = graph("LabelEncoder", text, domain=ML, keys_strings=words, values_floats=values, default_float=math.nan)
-        value = graph.cast(found, np.float64)
+        yes, no = (graph("RegexFullMatch", text, pattern=truth(value)) for value in (1, 0))
+        value = graph("Where", yes, 1.0, graph("Where", no, 0.0, math.nan))
     else:
         value = _moment(graph, column, text)
     unread = graph("IsNaN", value)

@@ -9,9 +9,8 @@ import calendar
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
-from laddernet.table.cells import COMMA, GROUPS, ISO, POINT, TRUTH
+from laddernet.table.cells import COMMA, GROUPS, ISO, POINT, TRUTHS
 
 WHITE = "\\t-\\r\\x1c-\\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # that Python strips, but for " "
 
@@ -26,19 +25,17 @@ NUMBERS = {  # by form
 TINY = r".*[eE]-0*(?:[3-9][0-9]{2}|[1-9][0-9]{3,})"  # numbers that a runtime may not read, and that are 0 for a network
 
 
-def truths() -> dict[str, float]:
-    """List yes and no, true and false, 1 and 0 in every mixture of small and capital letters.
+def truth(value: float) -> str:
+    """Write the expression of the words for true (1) or false (0), in every mixture of small and capital letters.
 
-    >>> found = truths()
-    >>> found["yEs"], found["0"], len(found)
-    (1.0, 0.0, 70)
+    >>> bool(re.fullmatch(truth(1), "yEs")), bool(re.fullmatch(truth(1), "no")), bool(re.fullmatch(truth(0), "0"))
+    (True, False, True)
     """
-    words = TRUTH | {"1": 1.0, "0": 0.0}
-    return {"".join(c): truth for word, truth in words.items() for c in product(*map(_cases, word))}
+    return "|".join(_any_case(word) for word, found in TRUTHS.items() if found == value)
 
 
-def _cases(letter: str) -> str:
-    return "".join(sorted({letter.lower(), letter.upper()}))
+def _any_case(word: str) -> str:
+    return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else re.escape(letter) for letter in word)
 
 
 # --- Dates ------------------------------------------------------------------------------------------------------------
@@ -124,10 +121,6 @@ def _number(quantity: str, low: int, high: int, weight: float = 1, *, digits: in
 
 def _year() -> tuple[Part, ...]:
     return tuple(_number("year", 0, 9, 10.0**place, digits=1) for place in (3, 2, 1, 0))
-
-
-def _any_case(word: str) -> str:
-    return "".join(f"[{_cases(letter)}]" if letter.isalpha() else re.escape(letter) for letter in word)
 
 
 def _months(names: Sequence[str]) -> Part:

@@ -50,18 +50,12 @@ def restored(arrays: Arrays, about: About) -> dict[str, Any]:
     fitted = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
     # The file of a Ladder Network alone names no method.
     kind = FewLabelClassifier if "method" in about["classifier"] else LadderClassifier
-    return {
-        "target": about["target"],
+    return {name: about[name] for name in ("target", "dropped", "positional", "labels", "rows", "version")} | {
         "columns": columns,
-        "dropped": about["dropped"],
-        "positional": about["positional"],
         "transformer": restore(columns, arrays, about["learned"]),
         "classifier": kind.from_state(fitted, about["classifier"]),
         "classes": tuple(about["classes"]),
-        "labels": about["labels"],
-        "rows": about["rows"],
         "estimate": about["estimate"] and Estimate.of(about["estimate"], about["labels"]),
-        "version": about["version"],
         "unlabeled": about.get("unlabeled"),  # absent in older files
     }
 

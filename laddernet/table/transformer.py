@@ -1,7 +1,7 @@
 """The scikit-learn transformer that makes the classifier's inputs of columns, and its state for the model file."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from laddernet.inference.modelfile import About, Arrays
 from laddernet.inference.network import blocks
-from laddernet.table.columns import DAY, Column
+from laddernet.table.columns import DAY, Column, Kind
 
 CATEGORIES = 50  # the most inputs that one column may become
 
@@ -49,18 +49,15 @@ def _date_names(transformer: FunctionTransformer, names: Iterable[str]) -> list[
 
 def _untrained(columns: Sequence[Column], since: dict[str, float], rare: int) -> ColumnTransformer:
     """Make a transformer that is not fitted yet; it pools categories of fewer than ``rare`` rows."""
-    named: dict[str, list[str]] = {"number": [], "boolean": [], "date": [], "time": [], "category": []}
-    for column in columns:
-        named[column.kind].append(column.name)
+    named = {kind: [column.name for column in columns if column.kind == kind] for kind in get_args(Kind)}
     steps: list[tuple[str, Any, list[str]]] = [
         ("numbers", SimpleImputer(strategy="median", add_indicator=True), named["number"] + named["boolean"]),
     ]
     for kind, timed in (("date", False), ("time", True)):
         options = {"since": [since[name] for name in named[kind]], "timed": timed}
         parts = FunctionTransformer(date_parts, kw_args=options, feature_names_out=_date_names)
-        steps.append(
-            (f"{kind}s", Pipeline([("fill", SimpleImputer(strategy="median")), ("parts", parts)]), named[kind])
-        )
+        filled = Pipeline([("fill", SimpleImputer(strategy="median")), ("parts", parts)])
+        steps.append((f"{kind}s", filled, named[kind]))
     steps.append(("missing dates", MissingIndicator(error_on_new=False), named["date"] + named["time"]))
     encoder = OneHotEncoder(
         handle_unknown="infrequent_if_exist",

@@ -2,6 +2,7 @@ import math
 import re
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laddernet.table import cells, columns
-from laddernet.table.spellings import NUMBERS, QUANTITIES, TINY, WHITE, bits, strict, truths
+from laddernet.table.spellings import NUMBERS, QUANTITIES, TINY, WHITE, bits, strict, truth
 
 # Characters of dates and numbers, and some that are not.
 _ALPHABET = "0123456789.,:-+/ \\TZeEinfaJMyYpPs_'\t\xa0٣ä"
@@ -66,10 +67,18 @@ def test_numbers_that_count_as_zero_are_no_larger_than_the_smallest_that_a_netwo
 
 
 def test_the_truth_values_are_those_that_are_read() -> None:
-    known = truths()
-    texts = [*known, "", "10", "yess", "ye", "nO!", "ſ", "TrUe"]
+    mixtures = [
+        "".join(letters)
+        for word in cells.TRUTHS
+        for letters in product(*({letter.lower(), letter.upper()} for letter in word))
+    ]
+    assert len(mixtures) == 70
+    texts = [*mixtures, "", "10", "yess", "ye", "nO!", "ſ", "yeſ"]
     read = cells.truths(pd.Series(texts, dtype=object))
-    np.testing.assert_array_equal(read, [known.get(text, math.nan) for text in texts])
+    assert np.isfinite(read).sum() == len(mixtures)
+    for value in (1, 0):
+        matches = [bool(re.fullmatch(truth(value), text)) for text in texts]
+        np.testing.assert_array_equal(matches, read == value)
 
 
 def test_white_space_is_what_python_strips() -> None:
