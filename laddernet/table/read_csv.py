@@ -24,7 +24,6 @@ from laddernet.table.csv_columns import DELIMITERS, parse_columns
 from laddernet.table.table import (
     Dialect,
     Table,
-    regrouped,
     require_few,
     rows_of_a_part,
     unique_names,
@@ -61,16 +60,18 @@ def open_csv(path: str | Path, delimiter: str | None, encoding: str | None) -> T
         else:
             rows = file.pieces()
             next(rows)
-        places = {name: numbers[name] for name in names}
-        frames = (_frame(piece, places) for piece in rows if len(piece))
-        return regrouped(frames, rows_of_a_part(len(columns)))
+        first = 1
+        for piece in rows:
+            if len(piece):
+                index = pd.RangeIndex(first, first + len(piece))
+                yield _frame(piece, {name: numbers[name] for name in names}, index)
+                first += len(piece)
 
     return Table(file.name, columns, parts, dialect=Dialect(file.delimiter or ",", bom=file.bom))
 
 
-def _frame(piece: Any, places: Mapping[str, int]) -> pd.DataFrame:
+def _frame(piece: Any, places: Mapping[str, int], index: pd.RangeIndex) -> pd.DataFrame:
     """Make a frame of some columns of a piece: rows, or a table of pyarrow."""
-    index = pd.RangeIndex(len(piece))
     if isinstance(piece, list):
         cells = list(zip(*piece, strict=True))
         chosen = {name: np.array(cells[place], object) for name, place in places.items()}

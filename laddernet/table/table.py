@@ -121,31 +121,3 @@ def column_names(option: str, names: object) -> list[str]:
 def rows_of_a_part(columns: int) -> int:
     """Compute how many rows are read at a time."""
     return max(1, CELLS // max(1, columns))
-
-
-def regrouped(frames: Iterable[pd.DataFrame], rows: int) -> Iterator[pd.DataFrame]:
-    """Cut frames of any lengths into parts of the same number of rows; the index counts rows from 1.
-
-    >>> frames = [pd.DataFrame({"a": range(3)}), pd.DataFrame({"a": range(3, 5)})]
-    >>> [(part["a"].tolist(), part.index.tolist()) for part in regrouped(frames, 4)]
-    [([0, 1, 2, 3], [1, 2, 3, 4]), ([4], [5])]
-    """
-    held: list[pd.DataFrame] = []
-    first, count = 1, 0
-
-    def numbered(part: pd.DataFrame) -> pd.DataFrame:
-        return part.set_axis(pd.RangeIndex(first, first + len(part)))
-
-    for frame in frames:
-        held.append(frame)
-        count += len(frame)
-        if count < rows:
-            continue
-        whole = pd.concat(held, ignore_index=True)
-        while count >= rows:
-            yield numbered(whole[:rows])
-            whole = whole[rows:]
-            first, count = first + rows, count - rows
-        held = [whole] if count else []
-    if held:
-        yield numbered(pd.concat(held, ignore_index=True))
