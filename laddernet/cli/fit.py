@@ -26,6 +26,7 @@ from laddernet.cli.estimating import (
     save_pictures,
 )
 from laddernet.cli.options import names_in, print_json, stoppable, whole_numbers
+from laddernet.cli.runs import layer_sizes
 from laddernet.cli.table_options import (
     Also,
     Category,
@@ -49,6 +50,7 @@ from laddernet.text import show, visible
 
 if TYPE_CHECKING:
     from laddernet.classifier.curve import Point
+    from laddernet.classifier.estimator import LadderClassifier
     from laddernet.table.rows import Rows
     from laddernet.table.table import Table
 
@@ -98,19 +100,17 @@ def fit(
     _check_out(path, data, *(also or ()), *(labels or ()))
     if out is None:
         _spare_foreign(path)
-    _prepare(model)
-    from laddernet.classifier.estimator import LadderClassifier
+    ladder = _network(model, hidden, networks, epochs, max_steps, seed)
+    from sklearn.base import clone
+
     from laddernet.classifier.few_labels import AUTO, FewLabelClassifier
     from laddernet.classifier.members import BLEND
     from laddernet.table.estimate import estimate as estimated
     from laddernet.table.gain import earlier_estimate, gain
     from laddernet.table.model import TableModel
 
-    settings = _settings(hidden, networks, epochs, max_steps, seed)
-    ladder = LadderClassifier(model, **settings)
-
     def fitted(rows: "Rows", method: str) -> TableModel:
-        shown = LadderClassifier(model, verbose=_err.is_terminal, **settings)
+        shown = clone(ladder).set_params(verbose=_err.is_terminal)
         return TableModel.of(rows, FewLabelClassifier(method, ladder=shown, random_state=seed).fit(rows.X, rows.codes))
 
     tell = _quiet if as_json else show
@@ -191,14 +191,12 @@ def curve(
         plot_label_curve,
         save_picture,
     )
-    from laddernet.classifier.estimator import LadderClassifier
 
     if out is not None:
         check_picture(out)
         _check_out(out, data, *(also or ()), *(labels or ()))
-    _prepare(model)
+    classifier = _network(model, hidden, networks, epochs, max_steps, seed)
     asked = None if counts is None else whole_numbers("counts", counts)
-    classifier = LadderClassifier(model, **_settings(hidden, networks, epochs, max_steps, seed))
     heads = iter([True])  # the heading is printed above the first point
 
     def on_point(point: "Point") -> None:
@@ -256,21 +254,20 @@ def _opened(
     return table, others, [open_labels(path, delimiter=delimiter, encoding=encoding) for path in labels or ()]
 
 
-def _prepare(model: str) -> None:
-    """Import JAX, which commands that only predict do not need, and refuse an unknown model."""
+def _network(
+    model: str, hidden: str | None, networks: int | None, epochs: int | None, max_steps: int | None, seed: int
+) -> "LadderClassifier":
+    """Make the Ladder Network of the options. This imports JAX, which commands that only predict do not need."""
+    from laddernet.classifier.estimator import LadderClassifier
     from laddernet.network.models import find
     from laddernet.training.programs import keep_compiled_programs
 
-    find(model)
+    find(model)  # refuses an unknown one
     keep_compiled_programs()
-
-
-def _settings(
-    hidden: str | None, networks: int | None, epochs: int | None, max_steps: int | None, seed: int
-) -> dict[str, Any]:
-    """Collect the classifier's parameters from the options."""
-    sizes = None if hidden is None else whole_numbers("hidden", hidden)
-    return {"hidden": sizes, "n_networks": networks, "epochs": epochs, "max_steps": max_steps, "random_state": seed}
+    sizes = layer_sizes(hidden)
+    return LadderClassifier(
+        model, hidden=sizes, n_networks=networks, epochs=epochs, max_steps=max_steps, random_state=seed
+    )
 
 
 def _check_out(out: Path, *inputs: Path) -> None:
@@ -356,7 +353,7 @@ def _print_rows(table: str, rows: "Rows") -> None:
 
 def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> None:
     """Print a line of the label curve, the first below a heading."""
-    name = _called(model)
+    name = "Ladder Network" if model == "vanilla" else model
     width = max(len(name), 14)
     if first:
         print(f"Error on {point.judged:,} held-out labelled rows, mean ± standard error of {repeats} random draws,")
@@ -364,11 +361,6 @@ def _print_point(point: "Point", repeats: int, model: str, *, first: bool) -> No
         print(f"labels per class   labels  {name:>{width}}  logistic regression")
     shown, alone = point.shown(), point.shown(alone=True)
     print(f"{point.per_class:16,}  {point.labels:7,}  {shown:>{width}}  {alone:>19}", flush=True)
-
-
-def _called(model: str) -> str:
-    """Name a model: the Ladder Network itself is called vanilla only beside its variants."""
-    return "Ladder Network" if model == "vanilla" else model
 
 
 def _single(rows: "Rows") -> str:
