@@ -189,7 +189,8 @@ class Survey:
         if not count:
             return
         values = plain.values[~np.isnan(plain.values)]
-        self._add_numbers([values.min(), values.max(), *values[np.abs(values) % 1 != 0][:1]])
+        broken = values[values != np.floor(values)]
+        self._add_numbers([float(values.min()), float(values.max()), *broken[:1].tolist()])
         self._add_values(plain.first(2 if self.seen is None else count), count)
         self.truth = False
         self.code = self.code or bool(plain.like(_LIKE_A_CODE.pattern).any())

@@ -1,3 +1,4 @@
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -134,3 +135,17 @@ def test_cells_of_pyarrow_and_of_python_make_the_same_column(parts: list[list[st
             continue
         assert read[0].equals(read[1])
     assert odd[0] == odd[1]
+
+
+@pytest.mark.parametrize("kind", ["string[pyarrow]", "object", "float64"])
+def test_an_infinite_number_is_refused_without_a_warning_of_numpy(kind: str) -> None:
+    cells = pd.Series(["1", "inf", "2"], dtype="object")
+    cells = cells.astype(pd.ArrowDtype(pyarrow.string()) if "arrow" in kind else kind)
+    survey = Survey("a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        survey.add(cells)
+        column = survey.column()
+        assert column == Column("a", "number", "1000.5")
+        with pytest.raises(InputError, match=r"^Column 'a' has inf in row 1; give a number below 3e38"):
+            read_columns([column], cells.to_frame("a"))
