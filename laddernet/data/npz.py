@@ -34,10 +34,6 @@ class Header:
         return math.prod(self.shape[1:])
 
     @property
-    def row_bytes(self) -> int:
-        return int(self.width * self.dtype.itemsize)
-
-    @property
     def bytes(self) -> int:
         return math.prod(self.shape) * int(self.dtype.itemsize)
 

@@ -33,7 +33,7 @@ def texts(cells: pd.Series) -> np.ndarray:
     (['1', '2.5', ''], ['a', '', 'True'])
     """
     found, places = distinct(cells)
-    return np.take(objects(found), places)
+    return np.take(np.array(found, object), places)
 
 
 def counted(cells: pd.Series) -> dict[str, int]:
@@ -67,13 +67,6 @@ def distinct(cells: pd.Series) -> tuple[list[str], np.ndarray]:
         places[missing] = len(found)
         found.append("")
     return found, places
-
-
-def objects(values: list[Any]) -> np.ndarray:
-    """Make an array of objects, whatever the values are."""
-    out = np.empty(len(values), object)
-    out[:] = values
-    return out
 
 
 def values_of(cells: pd.Series) -> list[Any]:

@@ -43,7 +43,8 @@ def open_npz(path: Path) -> Table:
     def parts(names: Sequence[str]) -> Iterator[pd.DataFrame]:
         wanted = set(names)
         places = [place for place, name in enumerate(named) if name in wanted]
-        widest = max(array.row_bytes for array in (X, *(arrays[name] for name in others if name in wanted)))
+        read = [X, *(arrays[name] for name in others if name in wanted)]
+        widest = max(array.width * array.dtype.itemsize for array in read)
         step = min(rows_of_a_part(X.width), max(1, _PART_BYTES // max(1, widest)))
         with npz.opened(path) as archive:
             sources = {name: npz.parts(archive, name, step) for name in others if name in wanted}
