@@ -4,14 +4,15 @@ The nodes of all trees are in one table. A row goes left from a node if its valu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from laddernet.inference.network import blocks, softmax
 
-_BLOCK = 1024  # rows that descend the trees at a time
+_BLOCK = 4096  # descents at a time, each of a row in a tree: more would leave the processor's caches
 _LEAF = -1  # the children of a leaf
 
 
@@ -58,26 +59,49 @@ class Trees:
         leaves = self._leaves(x.astype(np.float32, copy=False))
         if self.baseline is None:
             total = np.zeros((len(x), self.value.shape[1]))
-            for tree in leaves.T:  # one tree at a time, for the memory of many classes
-                total += self.value[tree]
-            return np.asarray(total / leaves.shape[1])
+            for tree in leaves:  # one tree at a time, for the memory of many classes
+                total += self.value.take(tree, axis=0)
+            return np.asarray(total / len(leaves))
         raw = np.tile(self.baseline, (len(x), 1))
-        for number, tree in enumerate(leaves.T):
+        for number, tree in enumerate(leaves):
             raw[:, number % raw.shape[1]] += self.value[tree, 0]
         return softmax(np.hstack([np.zeros_like(raw), raw]) if raw.shape[1] == 1 else raw)
 
     def _leaves(self, x: np.ndarray) -> np.ndarray:
-        """Return the leaf that each row reaches in each tree: an array of shape (rows, trees)."""
-        node = np.tile(self.roots, (len(x), 1))
-        rows = np.arange(len(x))[:, None]
-        while (inner := self.left[node] != _LEAF).any():
-            goes_left = x[rows, self.feature[node]] <= self.threshold[node]
-            node = np.where(inner, np.where(goes_left, self.left[node], self.right[node]), node)
-        return node
+        """Return the leaf that each row reaches in each tree: an array of shape (trees, rows)."""
+        count = len(x)
+        cells = np.ravel(x, order="F")  # neighbours are of one column, since most rows compare the same one
+        first = self.feature.astype(np.intp) * count  # the first cell of a node's column
+        found = []
+        for trees in blocks(len(self.roots), max(1, _BLOCK // count)):
+            node = np.repeat(self.roots[trees].astype(np.intp), count)
+            row = np.tile(np.arange(count), len(node) // count)
+            while not self._is_leaf.take(node).all():
+                goes_right = cells.take(first.take(node) + row) > self._bound.take(node)
+                node = self._children.take(2 * node + goes_right)
+            found.append(node.reshape(-1, count))
+        return np.concatenate(found)
+
+    @cached_property
+    def _is_leaf(self) -> np.ndarray:
+        return np.asarray(self.left == _LEAF)
+
+    @cached_property
+    def _bound(self) -> np.ndarray:
+        """The thresholds; infinite in a leaf, so that a row stays there while others descend."""
+        return np.where(self._is_leaf, np.float32(np.inf), self.threshold)
+
+    @cached_property
+    def _children(self) -> np.ndarray:
+        """The left and the right child of node n at 2 n and 2 n + 1; a leaf is its own."""
+        itself = np.arange(len(self.left))
+        sides = [np.where(self._is_leaf, itself, side) for side in (self.left, self.right)]
+        return np.stack(sides, axis=1).ravel().astype(np.intp)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays for a file."""
-        return {name: array for name, array in vars(self).items() if array is not None}
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in held.items() if array is not None}
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray], columns: int, classes: int) -> Self:

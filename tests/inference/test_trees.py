@@ -45,10 +45,11 @@ def test_probabilities_are_those_of_scikit_learn(kind: str, classes: int) -> Non
     np.testing.assert_array_equal(again.probabilities(rows), ours.probabilities(rows))
 
 
-def test_rows_are_computed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [7, 400])  # a part of the rows in one tree, and all rows in two of three trees
+def test_rows_are_computed_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = forest(RandomForestClassifier(3, random_state=0).fit(X, Y))
     whole = ours.probabilities(X)
-    monkeypatch.setattr("laddernet.inference.trees._BLOCK", 7)
+    monkeypatch.setattr("laddernet.inference.trees._BLOCK", block)
     np.testing.assert_array_equal(ours.probabilities(X), whole)
 
 
