@@ -15,7 +15,7 @@ function plot(label, { size: [width, height], margins, x, y, ...options }) {
   const svg = Plot.plot({
     className: "plot", // the Content-Security-Policy allows the style that Plot makes for this name
     ariaLabel: label,
-    ...{ width, height, marginTop, marginRight, marginBottom, marginLeft },
+    width, height, marginTop, marginRight, marginBottom, marginLeft,
     x: { ...axis, labelAnchor: "center", ...x },
     y: { ...axis, ...y },
     ...options,

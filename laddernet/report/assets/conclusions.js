@@ -4,10 +4,7 @@ const SIGNS = { holds: "✓", reversed: "✗", "no clear difference": "≈" };
 
 function startConclusions() {
   const { explanation, summary, labels, rows, cost } = read("conclusions");
-  if (!rows.length) {
-    hideSection("conclusions");
-    return;
-  }
+  if (!rows.length) return hideSection("conclusions");
   const head = (texts) => make("thead", {}, make("tr", {}, ...texts.map((text) => make("th", { scope: "col" }, text))));
   const body = (found) => make("tbody", {}, ...found.map((cells) => make("tr", {}, ...cells)));
   const name = (text, more) => make("th", { scope: "row" }, text, more ? make("small", {}, more) : null);

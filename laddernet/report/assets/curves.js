@@ -19,10 +19,7 @@ function startCurves() {
   curves = read("curves");
   const held = new Set(curves.runs.flatMap(Object.keys));
   const known = [...Object.keys(QUANTITIES).filter((name) => held.has(name)), ...[...held].filter((name) => !(name in QUANTITIES)).sort()];
-  if (!known.length) {
-    hideSection("curves");
-    return;
-  }
+  if (!known.length) return hideSection("curves");
   chart.quantity = known[0];
   chart.on = new Set(firstCurves());
   const change = (key) => (value) => {

@@ -5,10 +5,7 @@ const read = (name) => JSON.parse(document.getElementById(`data-${name}`).textCo
 const at = (id) => document.getElementById(id);
 
 function make(kind, attributes = {}, ...children) {
-  return fill(document.createElement(kind), attributes, children);
-}
-
-function fill(element, attributes, children) {
+  const element = document.createElement(kind);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== null && value !== undefined && value !== false)

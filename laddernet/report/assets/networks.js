@@ -5,10 +5,7 @@ const network = { picture: null, layer: 0, unit: 0 };
 function startNetworks() {
   const runByFingerprint = new Map(study.runs.map((run) => [run.fingerprint, run]));
   const known = read("pictures").map((picture) => ({ ...picture, run: runByFingerprint.get(picture.fingerprint) })).filter(({ run }) => run);
-  if (!known.length) {
-    hideSection("networks");
-    return;
-  }
+  if (!known.length) return hideSection("networks");
   const models = [...new Set(known.map(({ run }) => run.model))];
   const labels = d3.sort(new Set(known.map(({ run }) => run.labels)));
   const chosen = { model: models.includes(study.reference) ? study.reference : models[0], labels: labels[0] };
@@ -58,9 +55,7 @@ function showLayers() {
     };
     const input = make("input", { type: "radio", name: "layer", value: layer, class: "unseen", onchange: change });
     input.checked = layer === network.layer;
-    const [thumb, pen] = canvas(76, 76, { "aria-hidden": "true" });
-    pen.drawImage(heatImage(chosenSurface(layer).z_hat), 0, 0, 76, 76);
-    return make("label", {}, input, thumb, make("span", {}, `layer ${layerName(layer, all.at(-1))}`));
+    return make("label", {}, input, thumbnail(chosenSurface(layer)), make("span", {}, `layer ${layerName(layer, all.at(-1))}`));
   });
   at("layers").replaceChildren(...boxes);
 }

@@ -3,10 +3,7 @@
 let spreadLog = true;
 
 function startSpread() {
-  if (isForest) {
-    hideSection("spread");
-    return;
-  }
+  if (isForest) return hideSection("spread");
   at("spread-controls").append(
     scaleChoice((log) => {
       spreadLog = log;

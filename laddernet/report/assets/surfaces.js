@@ -12,29 +12,19 @@ function extentOf(grid) {
 
 const coloursOf = (grid) => d3.scaleSequential(extentOf(grid), viridis);
 
-function canvas(width, height, attributes = {}) {
-  const sharp = 2; // for fine screens, and for paper
-  const element = make("canvas", { width: width * sharp, height: height * sharp, ...attributes });
-  element.style.aspectRatio = `${width} / ${height}`;
-  element.style.maxWidth = `${width}px`;
-  const pen = element.getContext("2d");
-  pen.scale(sharp, sharp);
-  return [element, pen];
+/** The values as an image, u upwards. A value is in the middle of its pixel, so the outer pixels are half outside. */
+function raster({ axis, z_hat: grid }) {
+  const n = axis.length;
+  const half = (axis[1] - axis[0]) / 2;
+  const [low, high] = [axis[0] - half, axis.at(-1) + half];
+  return Plot.raster(grid.flat(), { width: n, height: n, x1: low, x2: high, y1: low, y2: high, fill: coloursOf(grid), clip: true });
 }
 
-/** The grid as an image with one pixel for each point, u upwards. */
-function heatImage(grid) {
-  const n = grid.length;
-  const image = make("canvas", { width: n, height: n });
-  const pen = image.getContext("2d");
-  const colour = coloursOf(grid);
-  grid.forEach((row, i) =>
-    row.forEach((value, j) => {
-      pen.fillStyle = colour(value);
-      pen.fillRect(j, n - 1 - i, 1, 1);
-    }),
-  );
-  return image;
+function thumbnail(surface) {
+  const bare = { domain: d3.extent(surface.axis), axis: null, grid: false };
+  const svg = plot("", { size: [76, 76], margins: [0, 0, 0, 0], x: bare, y: bare, color: { type: "identity" }, marks: [raster(surface)] });
+  svg.setAttribute("aria-hidden", "true");
+  return svg;
 }
 
 // --- The surface ------------------------------------------------------------------------------------------------
@@ -48,7 +38,11 @@ function heightField({ axis, z_hat: grid, name, layer }) {
   const level = (value) => 1.3 * ((value - low) / (high - low)) - 0.65;
   const colour = coloursOf(grid);
   const label = `Surface of layer ${layer}, ${name}: ẑ from ${short(low)} to ${short(high)}; arrow keys turn it`;
-  const [element, pen] = canvas(width, height, { tabindex: 0, role: "img", "aria-label": label, class: "turn" });
+  const sharp = 2; // for fine screens, and for paper
+  const element = make("canvas", { width: width * sharp, height: height * sharp, tabindex: 0, role: "img", "aria-label": label, class: "turn" });
+  element.style.maxWidth = `${width}px`;
+  const pen = element.getContext("2d");
+  pen.scale(sharp, sharp);
   const line = (from, to) => {
     pen.beginPath();
     pen.moveTo(from[0], from[1]);
@@ -144,59 +138,38 @@ function heightField({ axis, z_hat: grid, name, layer }) {
 
 // --- The map ----------------------------------------------------------------------------------------------------
 
-function contourMap({ axis, z_hat: grid, name, layer }) {
-  const [width, height, left, right, top, bottom] = [370, 370, 40, 364, 8, 332];
-  const [element, pen] = canvas(width, height, { role: "img", "aria-label": `Layer ${layer}, ${name}: ẑ over z̃ and u` });
-  const x = d3.scaleLinear(d3.extent(axis), [left, right]);
-  const y = d3.scaleLinear(d3.extent(axis), [bottom, top]);
+function contourMap(surface) {
+  const { axis, z_hat: grid, name, layer } = surface;
   const n = axis.length;
-  const cell = (right - left) / (n - 1); // a pixel's middle has its value, so the outer pixels are half outside
-  const place = ([i, j]) => [left + (i - 0.5) * cell, bottom - (j - 0.5) * cell];
+  const [low, high] = d3.extent(axis);
+  const side = high - low;
+  const place = d3.scaleLinear([0.5, n - 0.5], [low, high]); // of a coordinate of d3.contours
   const colour = coloursOf(grid);
-  const contours = d3.contours().size([n, n]);
-  pen.save();
-  pen.beginPath();
-  pen.rect(left, top, right - left, bottom - top);
-  pen.clip();
-  pen.drawImage(heatImage(grid), left - cell / 2, top - cell / 2, n * cell, n * cell);
   const labels = [];
-  for (const level of d3.ticks(...extentOf(grid), 6)) {
-    const rings = contours.contour(grid.flat(), level).coordinates.flat().map((ring) => ring.map(place));
-    pen.strokeStyle = ink(colour(level));
-    pen.lineWidth = Math.abs(level) < 1e-9 ? 1.8 : 0.8;
-    pen.beginPath();
-    rings.forEach((ring) => ring.forEach((point, i) => (i ? pen.lineTo(...point) : pen.moveTo(...point))));
-    pen.stroke();
+  const lines = d3.ticks(...extentOf(grid), 6).flatMap((level) => {
+    const { coordinates } = d3.contours().size([n, n]).contour(grid.flat(), level);
+    const rings = coordinates.flat().map((ring) => ring.map((point) => point.map(place)));
     // A label on the contour, away from the other labels and near the diagonal.
-    const inside = rings.flat().filter(([a, b]) => a > left + 16 && a < right - 16 && b > top + 10 && b < bottom - 10);
-    const room = ([a, b]) => Math.min(60, ...labels.map((l) => Math.hypot(l.x - a, l.y - b))) - 0.15 * Math.abs(a - b - left + top);
+    const inside = rings.flat().filter((point) => point.every((v) => v > low + 0.05 * side && v < high - 0.05 * side));
+    const room = ([x, y]) => Math.min(0.19 * side, ...labels.map((l) => Math.hypot(l.x - x, l.y - y))) - 0.15 * Math.abs(x + y - low - high);
     const best = d3.greatest(inside, room);
-    if (best && room(best) > -30) labels.push({ x: best[0], y: best[1], level });
-  }
-  pen.font = "11px system-ui, sans-serif";
-  pen.textAlign = "center";
-  pen.textBaseline = "middle";
-  for (const { x: a, y: b, level } of labels) {
-    pen.lineWidth = 4;
-    pen.strokeStyle = colour(level);
-    pen.strokeText(short(level), a, b);
-    pen.fillStyle = ink(colour(level));
-    pen.fillText(short(level), a, b);
-  }
-  pen.restore();
-  pen.fillStyle = inkColour();
-  pen.font = NUMBERS;
-  pen.textBaseline = "middle";
-  for (const tick of x.ticks(4)) {
-    pen.textAlign = "center";
-    pen.fillText(short(tick), x(tick), bottom + 13);
-    pen.textAlign = "right";
-    pen.fillText(short(tick), left - 6, y(tick));
-  }
-  pen.font = SYMBOLS;
-  pen.fillText("z̃", (left + right) / 2, bottom + 29);
-  pen.fillText("u", left - 24, (top + bottom) / 2 - 18);
-  return element;
+    if (best && room(best) > -0.09 * side) labels.push({ x: best[0], y: best[1], level });
+    const style = { stroke: ink(colour(level)), strokeWidth: Math.abs(level) < 1e-9 ? 1.8 : 0.8, clip: true };
+    return rings.map((ring) => Plot.line(ring, style));
+  });
+  const ofLevel = (style) => ({ level }) => style(level);
+  return plot(`Layer ${layer}, ${name}: ẑ over z̃ and u`, {
+    size: [370, 370],
+    margins: [20, 6, 38, 40],
+    x: { domain: [low, high], label: "z̃", ticks: 4 },
+    y: { domain: [low, high], label: "u", ticks: 4 },
+    color: { type: "identity" },
+    marks: [
+      raster(surface),
+      ...lines,
+      Plot.text(labels, { x: "x", y: "y", text: ofLevel(short), fill: ofLevel((v) => ink(colour(v))), stroke: ofLevel(colour), strokeWidth: 4 }),
+    ],
+  });
 }
 
 // --- Cross-sections ---------------------------------------------------------------------------------------------

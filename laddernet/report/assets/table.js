@@ -37,10 +37,7 @@ function startTable() {
   at("table-notes").append(...study.notes.map((note) => make("li", {}, note)));
   at("heat").append(make("thead", {}, make("tr", {}, ...heat.heads)), make("tbody"));
   at("heat").classList.add(isForest ? "forest" : "cells");
-  if (isForest) {
-    startForest();
-    return;
-  }
+  if (isForest) return startForest();
   const ramp = make("span", { class: "ramp", "aria-hidden": "true" });
   ramp.style.background = `linear-gradient(to right, ${d3.ticks(0, 1, 4).map(heatColour).join(", ")})`;
   at("heat-legend").append("lowest of the column ", ramp, " highest, on a log scale; ● and bold: see below");
