@@ -8,7 +8,7 @@ are corrected by Holm's method.
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Literal, TypeVar
 
 from scipy import stats
@@ -83,17 +83,12 @@ def holm(family: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
     >>> [comparison.p_adjusted for comparison in family.values()]
     [0.03, 0.06, 0.06]
     """
-    tested = sorted(
-        (comparison.p, place) for place, comparison in enumerate(family.values()) if comparison.p is not None
-    )
-    adjusted: dict[int, float] = {}
+    p = {name: comparison.p for name, comparison in family.items() if comparison.p is not None}
+    adjusted: dict[Name, float] = {}
     highest = 0.0
-    for rank, (p, place) in enumerate(tested):
-        highest = adjusted[place] = max(highest, min(1.0, p * (len(tested) - rank)))
-    return {
-        name: replace(comparison, p_adjusted=adjusted.get(place))
-        for place, (name, comparison) in enumerate(family.items())
-    }
+    for rank, name in enumerate(sorted(p, key=lambda name: p[name])):
+        highest = adjusted[name] = max(highest, min(1.0, p[name] * (len(p) - rank)))
+    return {name: replace(comparison, p_adjusted=adjusted.get(name)) for name, comparison in family.items()}
 
 
 def standard_error(values: Sequence[float]) -> float | None:
@@ -102,8 +97,4 @@ def standard_error(values: Sequence[float]) -> float | None:
     >>> standard_error([1.0, 3.0]), standard_error([1.1, 1.1, 1.1]), standard_error([1.0])
     (1.0, 0.0, None)
     """
-    if len(values) < 2:
-        return None
-    mean = fmean(values)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return round(math.sqrt(variance / len(values)), DECIMALS)
+    return round(stdev(values) / math.sqrt(len(values)), DECIMALS) if len(values) > 1 else None

@@ -33,8 +33,7 @@ EXPLANATION = (
 )
 
 # Names of families: of its three sizes, the one with the paper's lowest error with that number of labels.
-_MLP, _AMLP = "MLP", "AMLP"
-_FAMILIES = {_MLP: "mlp-", _AMLP: "amlp-"}
+_FAMILIES = {"MLP": "mlp-", "AMLP": "amlp-"}
 _WITH_DECODER = [model for model, what in MODELS.items() if what.combinator is not None and model != "vanilla"]
 
 
@@ -48,49 +47,37 @@ class Claim:
     shrinks: bool = False  # the sum is lower than with the next smaller number of labels
 
 
+def _higher(statement: str, model: str, than: str) -> Claim:
+    """Return the claim that the error of one model is higher than that of another."""
+    return Claim(statement, f"{model} − {than}", {model: 1, than: -1})
+
+
+def _shrinks(statement: str, model: str, than: str) -> Claim:
+    """Return the claim that this difference is lower with more labels."""
+    return Claim(statement, f"({model} − {than}) with fewer labels − the same", {model: 1, than: -1}, shrinks=True)
+
+
 CLAIMS = (
-    Claim(
-        "Lateral connections lower the error",
-        "no-lateral − first-noise-recons",
-        {"no-lateral": 1, "first-noise-recons": -1},
-    ),
+    _higher("Lateral connections lower the error", "no-lateral", "first-noise-recons"),
     Claim(
         "Lateral connections matter more than noise and reconstruction above the input together",
         "(no-lateral − first-noise-recons) − (first-noise-recons − vanilla)",
         {"no-lateral": 1, "first-noise-recons": -2, "vanilla": 1},
     ),
-    Claim(
-        "Noise lowers the error of a network without a decoder",
-        "baseline − baseline-noise",
-        {"baseline": 1, "baseline-noise": -1},
-    ),
-    Claim("Noise above the input lowers the error", "first-noise − vanilla", {"first-noise": 1, "vanilla": -1}),
-    Claim(
-        "Reconstruction above the input lowers the error",
-        "first-recons − vanilla",
-        {"first-recons": 1, "vanilla": -1},
-    ),
-    Claim("The sigmoid lowers the error", "no-sig − vanilla", {"no-sig": 1, "vanilla": -1}),
-    Claim("The multiplicative term lowers the error", "no-mult − vanilla", {"no-mult": 1, "vanilla": -1}),
-    Claim("The multiplicative term matters more than the sigmoid", "no-mult − no-sig", {"no-mult": 1, "no-sig": -1}),
-    Claim("Random initial values are worse", "rand-init − vanilla", {"rand-init": 1, "vanilla": -1}),
-    Claim("Reversed initial values are worse still", "rev-init − rand-init", {"rev-init": 1, "rand-init": -1}),
-    Claim("Gaussian is better than vanilla", "vanilla − gaussian", {"vanilla": 1, "gaussian": -1}),
-    Claim("GatedGauss is worse than Gaussian", "gated-gauss − gaussian", {"gated-gauss": 1, "gaussian": -1}),
-    Claim("AMLP is better than vanilla", "vanilla − AMLP", {"vanilla": 1, _AMLP: -1}),
-    Claim("AMLP is better than MLP", "MLP − AMLP", {_MLP: 1, _AMLP: -1}),
-    Claim(
-        "Lateral connections matter less with more labels",
-        "(no-lateral − first-noise-recons) with fewer labels − the same",
-        {"no-lateral": 1, "first-noise-recons": -1},
-        shrinks=True,
-    ),
-    Claim(
-        "Reconstruction above the input matters less with more labels",
-        "(first-recons − vanilla) with fewer labels − the same",
-        {"first-recons": 1, "vanilla": -1},
-        shrinks=True,
-    ),
+    _higher("Noise lowers the error of a network without a decoder", "baseline", "baseline-noise"),
+    _higher("Noise above the input lowers the error", "first-noise", "vanilla"),
+    _higher("Reconstruction above the input lowers the error", "first-recons", "vanilla"),
+    _higher("The sigmoid lowers the error", "no-sig", "vanilla"),
+    _higher("The multiplicative term lowers the error", "no-mult", "vanilla"),
+    _higher("The multiplicative term matters more than the sigmoid", "no-mult", "no-sig"),
+    _higher("Random initial values are worse", "rand-init", "vanilla"),
+    _higher("Reversed initial values are worse still", "rev-init", "rand-init"),
+    _higher("Gaussian is better than vanilla", "vanilla", "gaussian"),
+    _higher("GatedGauss is worse than Gaussian", "gated-gauss", "gaussian"),
+    _higher("AMLP is better than vanilla", "vanilla", "AMLP"),
+    _higher("AMLP is better than MLP", "MLP", "AMLP"),
+    _shrinks("Lateral connections matter less with more labels", "no-lateral", "first-noise-recons"),
+    _shrinks("Reconstruction above the input matters less with more labels", "first-recons", "vanilla"),
     Claim(
         "All differences between models shrink with more labels",
         "(mean of the other models with a decoder − vanilla) with fewer labels − the same",
@@ -170,10 +157,7 @@ def conclusions(table: Table) -> tuple[Conclusion, ...]:
     if not table.is_of_paper:
         return ()
     labels = [count for count in table.labels if any(count == known for _, known in PAPER)]
-    columns = {}
-    for place, count in enumerate(labels):
-        fewer = labels[place - 1] if place else None
-        columns[count] = _column(table, count, fewer)
+    columns = {count: _column(table, count, fewer) for fewer, count in zip([None, *labels], labels, strict=False)}
     found = (
         Conclusion(
             claim, {count: column[claim.statement] for count, column in columns.items() if claim.statement in column}
@@ -203,11 +187,12 @@ def _column(table: Table, labels: int, fewer: int | None) -> dict[str, Finding]:
 
 def _terms(claim: Claim, labels: int, fewer: int | None) -> dict[tuple[str, int], float]:
     """Return the weight of each cell in the sum."""
-    terms = {(_member(model, labels), labels): weight for model, weight in claim.weights.items()}
-    if not claim.shrinks or fewer is None:
-        return terms
-    before = {(_member(model, fewer), fewer): weight for model, weight in claim.weights.items()}
-    return before | {key: -weight for key, weight in terms.items()}
+    signs = {labels: 1} if not claim.shrinks or fewer is None else {fewer: 1, labels: -1}
+    return {
+        (_member(model, count), count): sign * weight
+        for count, sign in signs.items()
+        for model, weight in claim.weights.items()
+    }
 
 
 def _member(model: str, labels: int) -> str:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from laddernet.network.models import MODELS
 from laddernet.training.config import Config
+from laddernet.training.program import steps_per_epoch
 
 FEATURES, CLASSES, ROWS = 784, 10, 60_000  # of MNIST, the paper's data
 
@@ -34,7 +35,7 @@ def costs_on_mnist(runs: Iterable[tuple[Config, float]]) -> tuple[Cost, ...]:
 
 def steps(config: Config, rows: int) -> int:
     """Return the training steps of a run on a data set with this number of training rows."""
-    return config.epochs * -(-(rows - config.validation) // config.batch_size)
+    return config.epochs * steps_per_epoch(config, rows - config.validation)
 
 
 def step_operations(config: Config, sizes: Sequence[int]) -> int:

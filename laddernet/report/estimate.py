@@ -26,7 +26,8 @@ def plot_confusion(estimate: Estimate, classes: Sequence[str]) -> "Figure":
     rows = estimate.matrix(len(classes))
     share = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
     size = min(max(2.2 + 0.45 * len(classes), 3.4), 20)
-    ax = Figure(figsize=(size, size), layout="constrained").subplots()
+    figure = Figure(figsize=(size, size), layout="constrained")
+    ax = figure.subplots()
     ax.imshow(share, cmap="Blues", vmin=0, vmax=1)
     names = [visible(name)[:_LONGEST] for name in classes]
     for tick in (*ax.set_xticks(range(len(names)), names, rotation=90), *ax.set_yticks(range(len(names)), names)):
@@ -38,7 +39,7 @@ def plot_confusion(estimate: Estimate, classes: Sequence[str]) -> "Figure":
     ax.set_xlabel("predicted class")
     ax.set_ylabel("class")
     ax.set_title(f"{counted(estimate.wrong)} of {estimate.judged:,} held-out rows wrong")
-    return _of(ax)
+    return figure
 
 
 def plot_calibration(estimate: Estimate) -> "Figure":
@@ -47,7 +48,8 @@ def plot_calibration(estimate: Estimate) -> "Figure":
 
     if not estimate.bins:
         raise InputError("calibration needs forty labelled rows that can be held out; give more labels.")
-    ax = Figure(figsize=(4.2, 4.2), layout="constrained").subplots()
+    figure = Figure(figsize=(4.2, 4.2), layout="constrained")
+    ax = figure.subplots()
     confidence = [held.confidence for held in estimate.bins]
     right = np.array([100 * held.right / held.rows for held in estimate.bins])
     limits = np.transpose([interval(held.right, held.rows) for held in estimate.bins])
@@ -59,9 +61,4 @@ def plot_calibration(estimate: Estimate) -> "Figure":
     ax.set_ylabel("rows that are right (%)")
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(f"{estimate.judged:,} held-out rows in {len(estimate.bins)} groups")
-    return _of(ax)
-
-
-def _of(ax: object) -> "Figure":
-    figure: Figure = ax.get_figure(root=True)  # type: ignore[attr-defined]
     return figure

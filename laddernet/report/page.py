@@ -77,11 +77,10 @@ def page(study: PageData) -> str:
 def _study(study: PageData) -> dict[str, Any]:
     environments = _Distinct()
     configs = _Distinct()
+    shown = ("fingerprint", "model", "labels", "seed", "status", "message", "error", "seconds")
     runs = [
         {
-            **{key: getattr(run, key) for key in ("fingerprint", "model", "labels", "seed", "status", "message")},
-            "error": run.error,
-            "seconds": run.seconds,
+            **{name: getattr(run, name) for name in shown},
             # Many runs have the same configuration but for seed and model.
             "config": configs.place({k: v for k, v in run.config.items() if k not in ("seed", "model")}),
             "environment": environments.place(run.environment),
@@ -180,9 +179,7 @@ class _Distinct:
 def _curves(runs: Iterable[RunData]) -> dict[str, Any]:
     """Return for each run and quantity the place of its list of epochs, and its values."""
     axes = _Distinct()
-    curves = []
-    for run in runs:
-        curves.append({name: _curve(run.history, name, axes) for name in quantities(run.history)})
+    curves = [{name: _curve(run.history, name, axes) for name in quantities(run.history)} for run in runs]
     return {"axes": axes.values, "runs": curves}
 
 

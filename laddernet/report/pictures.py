@@ -96,6 +96,8 @@ def _rounded(values: Rows) -> list[Any]:
 
 # --- Denoising --------------------------------------------------------------------------------------------------
 
+_SHOWN, _UNITS = 10, 40  # rows of a picture, and the most units of a row
+
 
 @dataclass(frozen=True)
 class Denoised:
@@ -122,13 +124,11 @@ def denoising(
     *,
     key: PRNGKeyArray,
     image_shape: tuple[int, int] | None = None,
-    shown: int = 10,
-    units: int = 40,
 ) -> list[Denoised]:
-    """Compute how well each layer of the decoder removes noise, with pictures of the first ``shown`` rows.
+    """Compute how well each layer of the decoder removes noise, with pictures of the first ten rows.
 
     All rows are one batch, which is normalised as a whole: give a hundred or more. ẑ is normalised with the mean and
-    deviation of the clean rows, as in the cost. A picture shows at most ``units`` units, evenly spaced.
+    deviation of the clean rows, as in the cost.
 
     >>> from laddernet.network.models import find
     >>> ladder = Ladder(find("vanilla"), (4, 3, 2), key=jax.random.key(0))
@@ -143,18 +143,13 @@ def denoising(
     for l, values in enumerate(layers):
         clean, noisy, reconstructed = (np.nan_to_num(np.asarray(value, np.float64)) for value in values)
         shape = image_shape if l == 0 else None
-        kept = np.unique(np.linspace(0, clean.shape[1] - 1, min(units, clean.shape[1])).round().astype(int))
-
-        def picture(rows: Rows, kept: NDArray[np.intp] = kept, shape: tuple[int, int] | None = shape) -> str:
-            return _heat(rows[:shown, kept]) if shape is None else data_uri(png(in_grid(rows[:shown], shape, shown)))
-
         found.append(
             Denoised(
                 layer=l,
                 images=shape is not None,
-                clean=picture(clean),
-                noisy=picture(noisy),
-                reconstructed=picture(reconstructed),
+                clean=_picture(clean, shape),
+                noisy=_picture(noisy, shape),
+                reconstructed=_picture(reconstructed, shape),
                 noisy_error=_mean_square(noisy - clean),
                 reconstructed_error=_mean_square(reconstructed - clean),
                 counted=l == 0 or ladder.model.reconstruction == "everywhere",
@@ -173,6 +168,15 @@ def _denoise(ladder: Ladder, x: Array, noise_std: Array, key: PRNGKeyArray) -> l
         (z, z_tilde, (z_hat_l - mu) / sigma)
         for z, z_tilde, z_hat_l, mu, sigma in zip(clean.z, noisy.z, z_hat, clean.mu, clean.sigma, strict=True)
     ]
+
+
+def _picture(rows: Rows, image_shape: tuple[int, int] | None) -> str:
+    """Draw the first rows: as images, or a line for each with a pixel for at most 40 units, evenly spaced."""
+    if image_shape is not None:
+        return data_uri(png(in_grid(rows[:_SHOWN], image_shape, _SHOWN)))
+    units = rows.shape[1]
+    kept = np.unique(np.linspace(0, units - 1, min(_UNITS, units)).round().astype(int))
+    return _heat(rows[:_SHOWN, kept])
 
 
 def _mean_square(values: Rows) -> float:

@@ -3,10 +3,11 @@
 import math
 import shlex
 import time
+import timeit
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from statistics import fmean
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -78,20 +79,25 @@ class Status:
             return len(self.configs) - sum(run.status != "waiting" for run in self.runs)
         return sum(run.status == status for run in self.runs)
 
+    def failures(self) -> list[str]:
+        """Return a sentence for each run that has failed."""
+        failed = ((self.configs[run.fingerprint], run.error) for run in self.runs if run.status == "failed")
+        return [f"failed: {c.model}, {c.labels} labels, seed {c.seed}: {error}" for c, error in failed]
+
     def table(self) -> Table:
         """Compute the table of the finished runs."""
         configs = list(self.configs.values())
-        wanted = {key: len(list(group)) for key, group in groupby(sorted(map(cell, configs)))}
-        failed = {key: 0 for key in wanted}
-        results = []
-        for run in self.runs:
-            config = self.configs[run.fingerprint]
-            if run.status == "failed":
-                failed[cell(config)] += 1
-            elif run.status == "done" and run.result:
-                results.append(Result(config.model, config.labels, config.seed, run.result["test_error"]))
+        done = ((self.configs[run.fingerprint], run.result) for run in self.runs if run.status == "done")
         table = tabulate(
-            results, data=configs[0].data, is_own=configs[0].content is not None, wanted=wanted, failed=failed
+            [
+                Result(config.model, config.labels, config.seed, result["test_error"])
+                for config, result in done
+                if result
+            ],
+            data=configs[0].data,
+            is_own=configs[0].content is not None,
+            wanted=Counter(map(cell, configs)),
+            failed=Counter(cell(self.configs[run.fingerprint]) for run in self.runs if run.status == "failed"),
         )
         untuned = frozenset(self.configs[name].model for name in self.untuned if name in self.configs)
         cost = self._cost() if table.is_of_paper else ()
@@ -112,9 +118,8 @@ class Status:
         took = took or [(time.time() - run.started) / _share(run) for run in running if run.started and _share(run)]
         if not took:
             return None
-        mean = np.mean(took)
         left = self.count("waiting") + sum(1 - _share(run) for run in running)
-        return float(mean * left / max(slots or len(running), 1))
+        return fmean(took) * left / max(slots or len(running), 1)
 
     def shown(self, *, slots: int = 0) -> RenderableType:
         """Make the view for a terminal of 80 columns."""
@@ -140,11 +145,7 @@ class Status:
                 cells.add_row(Text(visible(row.model)), *values)
         parts.append(cells)
         parts += map(Text, self.remarks())
-        parts += [
-            Text(visible(f"failed: {c.model}, {c.labels} labels, seed {c.seed}: {run.error}"), style="red")
-            for run in self.runs
-            if run.status == "failed" and (c := self.configs[run.fingerprint])
-        ]
+        parts += (Text(visible(sentence), style="red") for sentence in self.failures())
         return Group(*parts)
 
 
@@ -173,20 +174,14 @@ def estimate(status: Status, sizes: tuple[int, ...], rows: int, slots: int, core
     ended = {run.fingerprint for run in status.runs if run.status in ("done", "failed")}
     left = [config for fingerprint, config in status.configs.items() if fingerprint not in ended]
     speed = cores_each * _gflops()
-    seconds = 0.0
-    for config in left:
-        seconds += steps(config, rows) * (1.4 * step_operations(config, sizes) / speed / 1e9 + 0.002)
+    step_seconds = ((config, 1.4 * step_operations(config, sizes) / speed / 1e9 + 0.002) for config in left)
+    seconds = sum(steps(config, rows) * each for config, each in step_seconds)
     return (seconds + 10 * len({shape(config) for config in left})) / slots
 
 
 def _gflops() -> float:
     """Measure the matrix product of one core while all are busy, in 10⁹ operations a second: the best of 20."""
     # With NumPy: JAX in this process would reserve GPU memory that the workers need.
-    a = np.ones((300, 1000), np.float32)
-    b = np.ones((1000, 500), np.float32)
-    best = math.inf
-    for _ in range(20):
-        started = time.perf_counter()
-        a @ b
-        best = min(best, time.perf_counter() - started)
-    return 2 * 300 * 1000 * 500 / best / 1e9 / cores()
+    a, b = np.ones((300, 1000), np.float32), np.ones((1000, 500), np.float32)
+    seconds = min(timeit.repeat(lambda: a @ b, number=1, repeat=20))
+    return 2 * 300 * 1000 * 500 / seconds / 1e9 / cores()

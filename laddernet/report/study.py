@@ -28,8 +28,7 @@ from laddernet.training.run import default_folder, load_run
 def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int:
     """Print the table and write its files, with ``html`` the page too; return the number of failed runs."""
     plan = read_plan(folder)
-    configs = plan.configs
-    status = Status.of(store, configs, plan.revisions, plan.untuned, history=html)
+    status = Status.of(store, plan.configs, plan.revisions, plan.untuned, history=html)
     table = status.table()
     written = {
         "table.md": writers.to_markdown(table),
@@ -43,10 +42,8 @@ def write_report(folder: Path, store: Store, out: Console, *, html: bool) -> int
         write_atomic(folder / name, text.encode())
     out.print(writers.to_rich(table))
     out.print(visible(f"Written to {folder}: {', '.join(written)}"), highlight=False, markup=False, soft_wrap=True)
-    for run in status.runs:
-        if run.status == "failed":
-            config = configs[run.fingerprint]
-            say(f"failed: {config.model}, {config.labels} labels, seed {config.seed}: {run.error}")
+    for failure in status.failures():
+        say(failure)
     return status.count("failed")
 
 

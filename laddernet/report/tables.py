@@ -166,7 +166,7 @@ def tabulate(
 
     def cell(model: str, count: int) -> Cell:
         key = model, count
-        runs = sorted(errors[key].values()) if key in errors else []
+        runs = sorted(errors.get(key, {}).values())
         aer = round(fmean(runs), DECIMALS) if runs else None
         seeds = max(wanted.get(key, 0), len(runs))
         return Cell(count, len(runs), seeds, failed.get(key, 0), aer, standard_error(runs), *paper.get(key, ()))

@@ -41,8 +41,7 @@ class _Line(NamedTuple):
     """A line of the table: a model's cells, or below it the paper's, which has no name."""
 
     name: str | None
-    cells: list[str]
-    bold: list[bool]
+    cells: list[tuple[str, bool]]  # a text, and whether it is bold
 
 
 # --- Text that all formats but CSV share ------------------------------------------------------------------------
@@ -52,9 +51,9 @@ def _lines(table: Table) -> list[_Line]:
     lines = []
     for row in table.rows:
         name = f"{row.model}, untuned" if row.model in table.untuned else row.model
-        lines.append(_Line(name, [_ours(cell) for cell in row.cells], [cell.leading for cell in row.cells]))
+        lines.append(_Line(name, [(_ours(cell), cell.leading) for cell in row.cells]))
         if any(cell.paper_aer is not None for cell in row.cells):
-            lines.append(_Line(None, [_paper(cell) for cell in row.cells], [False] * len(row.cells)))
+            lines.append(_Line(None, [(_paper(cell), False) for cell in row.cells]))
     return lines
 
 
@@ -63,9 +62,7 @@ def _test_lines(table: Table) -> list[_Line]:
     rows = [row for row in table.rows if any(cell.to_reference for cell in row.cells)]
     if all(cell.to_reference is None or cell.to_reference.p is None for row in rows for cell in row.cells):
         return []
-    return [
-        _Line(row.model, [comparison_text(c.to_reference) for c in row.cells], [False] * len(row.cells)) for row in rows
-    ]
+    return [_Line(row.model, [(comparison_text(cell.to_reference), False) for cell in row.cells]) for row in rows]
 
 
 def _heads(table: Table) -> list[str]:
@@ -214,8 +211,8 @@ def to_markdown(table: Table) -> str:
 
 def _markdown_grid(table: Table, lines: Iterable[_Line]) -> str:
     rows = []
-    for name, cells, bolds in lines:
-        shown = (f"**{text}**" if bold else text for text, bold in zip(cells, bolds, strict=True))
+    for name, cells in lines:
+        shown = (f"**{text}**" if bold else text for text, bold in cells)
         rows.append(["*paper*" if name is None else _markdown(name), *shown])
     return _markdown_rows(_heads(table), rows)
 
@@ -311,10 +308,8 @@ def to_latex(table: Table) -> str:
 
 def _latex_float(table: Table, caption: str, lines: Iterable[_Line]) -> str:
     rows = [_heads(table)]
-    for name, cells, bolds in lines:
-        shown = (
-            rf"\textbf{{{_latex(text)}}}" if bold else _latex(text) for text, bold in zip(cells, bolds, strict=True)
-        )
+    for name, cells in lines:
+        shown = (rf"\textbf{{{_latex(text)}}}" if bold else _latex(text) for text, bold in cells)
         rows.append([r"\quad\textit{paper}" if name is None else _latex(name), *shown])
     head, *body = (rf"{' & '.join(row)} \\" for row in rows)
     return _LATEX_FLOAT.substitute(
@@ -356,7 +351,7 @@ def _rich_grid(table: Table, lines: Iterable[_Line]) -> RichTable:
     first, *others = _heads(table)
     heads = (Column(head, justify="right") for head in others)
     grid = RichTable(Column(first, overflow="fold"), *heads, box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, cells, bolds in lines:
-        shown = (Text(text, "bold" if bold else "") for text, bold in zip(cells, bolds, strict=True))
+    for name, cells in lines:
+        shown = (Text(text, "bold" if bold else "") for text, bold in cells)
         grid.add_row(Text("  paper" if name is None else visible(name)), *shown, style="dim" if name is None else None)
     return grid

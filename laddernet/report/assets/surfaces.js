@@ -23,6 +23,7 @@ function raster({ axis, z_hat: grid }) {
 function thumbnail(surface) {
   const bare = { domain: d3.extent(surface.axis), axis: null, grid: false };
   const svg = plot("", { size: [76, 76], margins: [0, 0, 0, 0], x: bare, y: bare, color: { type: "identity" }, marks: [raster(surface)] });
+  svg.querySelector("style").remove(); // which would be part of the label's text; the other charts have the same
   svg.setAttribute("aria-hidden", "true");
   return svg;
 }
