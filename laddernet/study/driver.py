@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -108,6 +108,7 @@ def drive(
     owner = f"{socket.gethostname()}:{os.getpid()}:{_place() or '?'}:{uuid.uuid4().hex[:8]}"
     _release_dead(store)
     store.add({fingerprint: asdict(config) for fingerprint, config in configs.items()})
+    file = None if data is None else str(data)
     running: dict[int, _Running] = {}
     shapes: dict[int, tuple[Any, ...]] = {}  # of the program that each slot compiled last
     losses: Counter[str] = Counter()
@@ -147,9 +148,12 @@ def drive(
                 run = _claim(store, owner, others, shapes, slot)
                 if run is None:
                     break
-                running[slot] = _Running(run, configs[run.fingerprint])
-                shapes[slot] = shape(running[slot].config)
-                executor.start(slot, _task(running[slot], folder, command, checkpoint_every, test, data))
+                config = configs[run.fingerprint]
+                running[slot] = _Running(run, config)
+                shapes[slot] = shape(config)
+                where = str(folder / default_folder(config))
+                task = Task(run.fingerprint, asdict(config), where, command, checkpoint_every, test, file)
+                executor.start(slot, task)
                 on_change()
             if not running and not (configs if more else _are_open(store, configs)):
                 return
@@ -187,19 +191,10 @@ def _claim(
     others = {shapes[other] for other in shapes if other != slot}
     mine = [fingerprint for fingerprint, config in configs.items() if shape(config) == shapes.get(slot)]
     nobodys = [fingerprint for fingerprint, config in configs.items() if shape(config) not in others]
-    choices: Iterable[Collection[str]] = (mine, nobodys, configs)
-    for among in choices:
-        if among and (claimed := store.claim(owner, list(among))):
+    for among in (mine, nobodys, list(configs)):
+        if among and (claimed := store.claim(owner, among)):
             return claimed[0]
     return None
-
-
-def _task(
-    held: _Running, folder: Path, command: list[str], checkpoint_every: float, test: bool, data: Path | None
-) -> Task:
-    where = folder / default_folder(held.config)
-    file = None if data is None else str(data)
-    return Task(held.run.fingerprint, asdict(held.config), str(where), command, checkpoint_every, test, file)
 
 
 def _progress(record: dict[str, Any], epochs: int, before: dict[str, Any] | None) -> dict[str, Any]:

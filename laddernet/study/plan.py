@@ -184,14 +184,14 @@ def read_plan(folder: Path) -> Plan:
         revisions: dict[str, int] = {}
         untuned: dict[str, str] = {}
         for run in held["runs"]:
-            config = Config.from_json(run["config"] if "format" in held else run)
-            revision = run["revision"] if "format" in held else _FIRST_REVISION
+            if "format" not in held:
+                first = Config.from_json(run).fingerprint_at(_FIRST_REVISION)
+                run = {"config": run, "revision": _FIRST_REVISION, "fingerprint": first}
+            config, revision, fingerprint = Config.from_json(run["config"]), run["revision"], run["fingerprint"]
             if type(revision) is not int:
                 raise ValueError(f"the revision {revision!r} is not a number")
-            known = revision == REVISION or "format" not in held
-            fingerprint = config.fingerprint_at(revision) if known else run["fingerprint"]
-            if "format" in held and (run["fingerprint"] != fingerprint or type(fingerprint) is not str):
-                raise ValueError(f"the fingerprint {run['fingerprint']!r} is not that of its configuration")
+            if type(fingerprint) is not str or (revision == REVISION and config.fingerprint != fingerprint):
+                raise ValueError(f"the fingerprint {fingerprint!r} is not that of its configuration")
             configs[fingerprint], revisions[fingerprint] = config, revision
             if "untuned" in run:
                 untuned[fingerprint] = str(run["untuned"])

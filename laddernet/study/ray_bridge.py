@@ -25,10 +25,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from laddernet.errors import InputError
 from laddernet.study.addresses import shown_all
+from laddernet.study.executors import Event
 from laddernet.study.processes import json_output
 from laddernet.study.ray_worker import RayWorker, version
 from laddernet.study.storage import Mirror, Storage
-from laddernet.study.worker import Event
 
 _STARTS = 5  # failed starts of workers in a row after which a node is no longer used
 _TOKEN = (

@@ -16,8 +16,9 @@ from laddernet.errors import InputError
 from laddernet.files import locked
 from laddernet.machine import pin
 from laddernet.study.addresses import shown, shown_all
+from laddernet.study.executors import Event
 from laddernet.study.storage import Mirror, Storage
-from laddernet.study.worker import Event, perform
+from laddernet.study.worker import perform
 from laddernet.training.config import REVISION
 from laddernet.training.programs import keep_compiled_programs
 

@@ -156,11 +156,7 @@ class Mirror:
 
 
 def _order(name: str) -> tuple[int, str]:
-    if name == "config.json":
-        return 0, name
-    if name == "result.json":
-        return 3, name
-    return (2 if name.endswith(".json") else 1), name
+    return {"config.json": 0, "result.json": 3}.get(name, 2 if name.endswith(".json") else 1), name
 
 
 def _look(path: Path) -> tuple[int, int]:

@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from laddernet.study.executors import Event
 from laddernet.study.processes import json_output
 from laddernet.text import one_line
 
-Event = dict[str, Any]
 _PAUSE = 2.0  # seconds before a run that cannot be trained at the moment is returned
 
 
@@ -102,34 +102,27 @@ def _data_of(config: Any, file: str | None, wants_test: bool) -> Any:
     """Load the data of a run; refuse a user's file that is not as it was when the run was configured."""
     from laddernet.errors import ChangedError, InputError
 
-    load = _dataset if wants_test else _training_rows
     if file is None:
-        return load(config.data)
+        return _loaded(config.data, wants_test)
     found = f"{file} is not the data that this run was configured with"
     advice = "restore it, or repeat the command, which makes new runs of changed data"
     try:
-        dataset = load(file)
+        dataset = _loaded(file, wants_test)
     except InputError as error:
         raise ChangedError(f"{found} ({one_line(error)}); {advice}.") from error
     if dataset.content != config.content:
-        load.cache_clear()
+        _loaded.cache_clear()
         raise ChangedError(f"{found}; {advice}.")
     return dataset
 
 
 @lru_cache(maxsize=1)
-def _dataset(name: str) -> Any:
+def _loaded(name: str, wants_test: bool) -> Any:
+    """Load a data set, without its test rows for a search."""
     from laddernet.data import load
 
-    return load(name)
-
-
-@lru_cache(maxsize=1)
-def _training_rows(name: str) -> Any:
-    """Load a data set without its test rows, for a search."""
-    from laddernet.data import load
-
-    return load(name).training_rows()
+    dataset = load(name)
+    return dataset if wants_test else dataset.training_rows()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import statistics
 import warnings
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -188,10 +188,4 @@ def _outcome(study: optuna.Study) -> Outcome:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the small number of trials
             importances = optuna.importance.get_param_importances(study)
-    return Outcome(
-        study.study_name,
-        found.about,
-        trials,
-        importances,
-        max(ended).date().isoformat() if ended else "",
-    )
+    return replace(found, trials=trials, importances=importances, date=max(ended).date().isoformat() if ended else "")

@@ -28,7 +28,7 @@ from laddernet.study.store import Store
 from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure, published, recipe_named
 from laddernet.training.tuned import Settings
-from laddernet.tune.samplers import SAMPLERS, sampler_of
+from laddernet.tune.samplers import SAMPLERS, ByNumber
 from laddernet.tune.space import Space, Values, as_settings, as_values
 
 FIRST_DRAW = 1001  # the seed of the first label draw; the seeds of a study begin at 1, so its draws differ
@@ -165,7 +165,7 @@ class Search:
                 study_name=self.plan.name,
                 direction="minimize",
                 load_if_exists=True,
-                sampler=sampler_of(sampler, space, seed),
+                sampler=ByNumber(sampler, space, seed),
                 pruner=MedianPruner(n_startup_trials=4) if prune else NopPruner(),
             )
             self._study_id = storage.get_study_id_from_name(self.plan.name)

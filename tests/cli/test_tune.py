@@ -101,7 +101,7 @@ def test_no_test_row_can_be_reached(searched: tuple[Path, int, str], tmp_path: P
     object.__setattr__(sealed, "sealed", True)
     with pytest.raises(AssertionError):
         _ = sealed.x_test
-    worker._training_rows.cache_clear()
+    worker._loaded.cache_clear()
     given: list[Any] = []
 
     def seen(*args: Any, **kwargs: Any) -> Search:
@@ -113,7 +113,7 @@ def test_no_test_row_can_be_reached(searched: tuple[Path, int, str], tmp_path: P
         patch("laddernet.tune.search.Search", seen),
     ):
         done = tune("vanilla", *TINY, "--trials", "2", "--draws", "2", "--also", "learning_rate", cwd=tmp_path)
-    worker._training_rows.cache_clear()
+    worker._loaded.cache_clear()
     assert done.code == 0, done.err
     # What the search holds, and what its worker holds, are training rows that are part of no larger table.
     for rows in given:
