@@ -18,19 +18,19 @@ import subprocess
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
-from filelock import FileLock
 from jaxtyping import Array
 
 from laddernet.errors import InputError
-from laddernet.files import private_cache_folder, write_atomic
+from laddernet.files import locked, private_cache_folder, write_atomic
+from laddernet.machine import processor_lines
 
 Shape = tuple[int, ...]
 Arguments = ParamSpec("Arguments")
@@ -40,13 +40,7 @@ Function = Callable[Arguments, Result]
 FOLDER = Path(__file__).parent
 KERNELS = ("product", "update", "normalise", "combinator")
 _PATIENCE = 600  # seconds for a compiler: it may be slow on a busy machine
-_FUNCTIONS = (
-    "product",
-    "product_transposed",
-    "update",
-    "normalise",
-    "normalise_gradient",
-)
+_FUNCTIONS = ("product", "product_transposed", "update", "normalise", "normalise_gradient")
 _OPTIONS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 
 
@@ -187,7 +181,10 @@ def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
     key = hashlib.sha256(bytes(1).join(made_of)).hexdigest()[:32]
     cache = private_cache_folder("native")
     # The library is loaded from a copy of the bytes that were checked, which no other process can change in between.
-    with tempfile.TemporaryDirectory() as folder, _locked(cache):
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as lock:
+        if cache is not None:  # one process compiles at a time, so that two do not compile the same
+            with suppress(InputError, NotImplementedError):  # held for too long, or the folder is read-only
+                lock.enter_context(locked(cache / "lock", busy="Another process compiles.", timeout=2 * _PATIENCE))
         path = Path(folder) / "native.so"
         cached = None if cache is None else _cached(cache, key)
         if cached is not None:
@@ -202,22 +199,6 @@ def _library(compiler: Sequence[str], source: str) -> ctypes.CDLL:
             with suppress(InputError):  # with a full cache, the next process compiles again
                 write_atomic(cache / f"{key}-{hashlib.sha256(code).hexdigest()}.so", code)
         return library
-
-
-@contextmanager
-def _locked(cache: Path | None) -> Iterator[None]:
-    """Let one process at a time compile, so that two do not compile the same."""
-    lock = None if cache is None else FileLock(cache / "lock", timeout=2 * _PATIENCE)
-    try:
-        if lock is not None:
-            lock.acquire()
-    except (OSError, NotImplementedError):  # held for too long, or the folder is read-only: compile without a lock
-        lock = None
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
 
 
 def _cached(cache: Path, key: str) -> bytes | None:
@@ -241,11 +222,9 @@ def _cached(cache: Path, key: str) -> bytes | None:
 
 def _processor() -> str:
     """Return a description of the processor's abilities: machines that differ may share a cache."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    relevant = [line for line in lines if line.startswith(("flags", "Features", "vendor_id", "cpu family", "model"))]
+    relevant = [
+        line for line in processor_lines() if line.startswith(("flags", "Features", "vendor_id", "cpu family", "model"))
+    ]
     return "\n".join(dict.fromkeys(relevant)) or f"{platform.machine()} {platform.processor()}"
 
 

@@ -42,7 +42,9 @@ class Step(eqx.Module):
 
 def plain_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
     """Return a b."""
-    return a @ b if precision == "float32" else jnp.matmul(*_rounded(a, b), preferred_element_type=a.dtype)
+    if precision == "float32":
+        return a @ b
+    return jnp.matmul(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=a.dtype)
 
 
 def _native_product(a: Rows, b: Matrix, precision: Precision) -> Rows:
@@ -79,9 +81,8 @@ def _native_update(
     # ``after`` is its result. Without it, XLA would copy w.
     settings = [step.rate, step.decay, BETA1, BETA2, *(1 / (1 - jnp.float32(b) ** step.number) for b in (BETA1, BETA2))]
     arrays = [w, *moments, inputs, errors, jnp.stack([*map(jnp.float32, settings), jnp.float32(EPSILON)])]
-    in_place = {0: 0, 1: 1, 2: 2}
     arrays += [] if after is None else [after]
-    w, m, v = native.kernel("update", [w.shape] * 3, *arrays, aliases=in_place, pairs=_pairs(precision))
+    w, m, v = native.kernel("update", [w.shape] * 3, *arrays, aliases={0: 0, 1: 1, 2: 2}, pairs=_pairs(precision))
     return w, (m, v)
 
 
@@ -111,10 +112,6 @@ def moved(w: Array, moments: tuple[Array, Array], gradient: Array, step: Step) -
 
 def _pairs(precision: Precision) -> np.int32:
     return np.int32(precision == "bfloat16")
-
-
-def _rounded(*arrays: Array) -> list[Array]:
-    return [array.astype(jnp.bfloat16) for array in arrays]
 
 
 # --- Matrices that a cost multiplies rows by ----------------------------------------------------------------------

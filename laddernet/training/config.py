@@ -110,13 +110,7 @@ class Config:
         str
             64 hexadecimal digits.
         """
-        values = asdict(self)
-        for name, usual in (
-            ("source", None),
-            ("precision", "float32"),
-            ("content", None),
-        ):  # keep the fingerprints of older runs
-            if values[name] == usual:
-                del values[name]
+        usual = {"source": None, "precision": "float32", "content": None}  # left out, as in older runs
+        values = {name: v for name, v in asdict(self).items() if name not in usual or v != usual[name]}
         text = json.dumps([revision, values], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -6,7 +6,7 @@ own number, so a run that is resumed from the end of any epoch goes on exactly a
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -205,8 +205,7 @@ def train(
 
 def on_device(data: TrainingData) -> TrainingData:
     """Return the data in the device's memory: a caller that keeps only this does not hold the rows twice."""
-    values = {field.name: getattr(data, field.name) for field in fields(data)}
-    arrays: dict[str, Any] = {name: jnp.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray)}
+    arrays: dict[str, Any] = {name: jnp.asarray(v) for name, v in vars(data).items() if isinstance(v, np.ndarray)}
     return replace(data, **arrays)
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import cache, partial
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from laddernet.data import TrainingData
 from laddernet.errors import InputError, RemovedError
 from laddernet.files import locked, reading, write_atomic, writing
 from laddernet.kernels import native
-from laddernet.machine import cores
+from laddernet.machine import cores, processor_lines
 from laddernet.network.ladder import Ladder, statistics
 from laddernet.network.models import Model, find
 from laddernet.training import checkpoint
@@ -38,6 +38,7 @@ from laddernet.training.loop import Trained, train
 
 _DAMAGED = "{} is damaged; remove its folder, or choose another --out."
 _REMOVED = "{} was removed or replaced while its run was under way; give the same command to start it again."
+_PACKAGES = ("laddernet", "jax", "jaxlib", "equinox", "optax", "numpy", "scikit-learn")
 _BEGUN = {"checkpoints", "command.txt", "environment.json", "metrics.csv"}  # files of an unfinished run
 
 
@@ -187,14 +188,8 @@ def environment() -> dict[str, Any]:
         "cores": cores(),
         "devices": [str(device) for device in jax.devices()],
         "native": native.in_use(),
-        "packages": dict(_versions()),
+        "packages": {name: metadata.version(name) for name in _PACKAGES},
     }
-
-
-@cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    packages = ["laddernet", "jax", "jaxlib", "equinox", "optax", "numpy", "scikit-learn"]
-    return tuple((name, metadata.version(name)) for name in packages)
 
 
 def metrics_csv(history: list[Record]) -> bytes:
@@ -292,8 +287,6 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _processor() -> str:
     """Return the processor's name, which ``platform`` does not give on Linux."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), sys.platform)
+    lines = processor_lines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, sys.platform if lines else platform.processor())

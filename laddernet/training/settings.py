@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _PUBLISHED: dict[int, tuple[tuple[float, float], tuple[float, ...]]] = {
 _INPUT_ONLY, _INPUT_NOISE = {100: 5000.0, 1000: 2000.0, 60000: 2000.0}, 0.3
 _BASELINE_NOISE = (0.5, 0.5)
 _ETA = 0.1
+Value = TypeVar("Value")
 _MOST = 10**12  # labelled or validation rows; `split` checks against the rows of the data set
 # λ(0) where the published value raises the error. Without lateral connections the top layer would have to encode the
 # whole image: on digits, 100 labels, 237 validation rows, seeds 0 to 2, 60 epochs, λ(0) = 0, 1, 10, 100, 1000 end at
@@ -163,7 +164,7 @@ def configure(
     if validation is None:  # a sixth, as the paper's 10,000 of 60,000, unless the labels need those rows
         validation = n_labelled // 6 if labels <= n_labelled - n_labelled // 6 else 0
     validation = checks.integer("validation", validation, least=0, most=_MOST)
-    hidden = _hidden(dataset) if hidden is None else checks.sizes("hidden", hidden)
+    hidden = checks.sizes("hidden", _or(hidden, PAPER_HIDDEN if dataset.n_features >= 784 else (256, 128, 64)))
     followed = recipe_named(recipe)
     chosen = {**published(found, labels), "learning_rate": followed.learning_rate}
     if not isinstance(tuned, bool | str | os.PathLike):
@@ -171,26 +172,19 @@ def configure(
     if tuned is not False:
         shape = dataset.n_features, dataset.n_classes
         chosen |= lookup(dataset.name, labels, found.id, recipe, None if tuned is True else tuned, shape=shape)
-    noise = by_layer("noise", chosen["noise"] if noise is None else noise, len(hidden) + 2, short=2)
-    recon_weights = by_layer(
-        "recon_weights",
-        chosen["recon_weights"] if recon_weights is None else recon_weights,
-        len(hidden) + 2,
-        short=3,
-    )
-    eta = checks.number("eta", chosen["eta"] if eta is None else eta, above=0)
-    rate = chosen["learning_rate"] if learning_rate is None else learning_rate
-    learning_rate = checks.number("learning_rate", rate, above=0)
-    epochs = checks.integer("epochs", followed.epochs if epochs is None else epochs, most=checks.MOST_EPOCHS)
-    decay_epochs = int(epochs * followed.decay) if decay_epochs is None else decay_epochs
+    layers = len(hidden) + 2
+    noise = by_layer("noise", _or(noise, chosen["noise"]), layers, short=2)
+    recon_weights = by_layer("recon_weights", _or(recon_weights, chosen["recon_weights"]), layers, short=3)
+    eta = checks.number("eta", _or(eta, chosen["eta"]), above=0)
+    learning_rate = checks.number("learning_rate", _or(learning_rate, chosen["learning_rate"]), above=0)
+    epochs = checks.integer("epochs", _or(epochs, followed.epochs), most=checks.MOST_EPOCHS)
+    decay_epochs = _or(decay_epochs, int(epochs * followed.decay))
     decay_epochs = checks.integer("decay_epochs", decay_epochs, least=0, most=epochs)
-    rows = followed.batch_size if batch_size is None else batch_size
-    batch_size = checks.integer("batch_size", rows, most=checks.MOST_ROWS)
-    rows = followed.labelled_batch_size if labelled_batch_size is None else labelled_batch_size
-    labelled_batch_size = checks.integer("labelled_batch_size", rows, most=checks.MOST_ROWS)
-    decay = followed.weight_decay if weight_decay is None else weight_decay
-    weight_decay = checks.number("weight_decay", decay)
-    copies = checks.integer("copies", followed.copies if copies is None else copies, most=checks.MOST_COPIES)
+    batch_size = checks.integer("batch_size", _or(batch_size, followed.batch_size), most=checks.MOST_ROWS)
+    labelled_batch_size = _or(labelled_batch_size, followed.labelled_batch_size)
+    labelled_batch_size = checks.integer("labelled_batch_size", labelled_batch_size, most=checks.MOST_ROWS)
+    weight_decay = checks.number("weight_decay", _or(weight_decay, followed.weight_decay))
+    copies = checks.integer("copies", _or(copies, followed.copies), most=checks.MOST_COPIES)
     rows = copies * min(batch_size, len(dataset.x_train))
     if rows > checks.MOST_ROWS:
         limit = f"at most {checks.MOST_ROWS} rows in a step"
@@ -231,9 +225,8 @@ def precision_notice(precision: str) -> str | None:
     return "This processor has no bfloat16 units: it gives the results of bfloat16, but no faster than float32."
 
 
-def _hidden(dataset: Dataset | TrainingRows) -> tuple[int, ...]:
-    """Return the paper's sizes for 784 columns (MNIST) or more, and smaller ones for fewer columns."""
-    return PAPER_HIDDEN if dataset.n_features >= 784 else (256, 128, 64)
+def _or(value: Value | None, default: Value) -> Value:
+    return default if value is None else value
 
 
 def published(model: Model, labels: int) -> dict[str, Any]:
