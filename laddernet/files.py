@@ -175,6 +175,12 @@ def require_regular(path: str | os.PathLike[str]) -> int:
     return found.st_size
 
 
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a file."""
+    with reading(path):
+        return Path(path).read_bytes()
+
+
 def read_small(path: str | os.PathLike[str]) -> bytes:
     """Read a file of settings or records; refuse one that is not regular or larger than 16 MB."""
     size = require_regular(path)

@@ -40,29 +40,26 @@ class Surface:
     z_hat: list[list[float]]  # a row for each u, a column for each z̃
 
 
-def combinator_surfaces(
-    ladder: Ladder, layers: Sequence[int] | None = None, *, points: int = 21, limit: float = 4.0
-) -> list[Surface]:
-    """Compute the surfaces of each layer's mean, typical and most unusual unit, for z̃ and u from −limit to limit.
+def combinator_surfaces(ladder: Ladder, *, points: int = 21) -> list[Surface]:
+    """Compute the surfaces of each layer's mean, typical and most unusual unit, for z̃ and u from −4 to 4.
 
     The typical unit's surface is nearest to the median over the units at every point; the most unusual unit's is
     farthest from it. A network without a decoder has no surfaces.
 
     >>> from laddernet.network.models import find
     >>> ladder = Ladder(find("linear"), (4, 3, 2), key=jax.random.key(0))
-    >>> surface = combinator_surfaces(ladder, [0], points=3)[0]
+    >>> surface = combinator_surfaces(ladder, points=3)[0]
     >>> surface.name, surface.axis, surface.z_hat[0]
     ('mean of 4 units', [-4.0, 0.0, 4.0], [-4.0, 0.0, 4.0])
     """
     if not ladder.decoder:
         return []
-    layers = range(len(ladder.decoder)) if layers is None else layers
-    combinators = tuple(ladder.decoder[l].combinator for l in layers)
-    axis = np.linspace(-limit, limit, points)
+    combinators = tuple(layer.combinator for layer in ladder.decoder)
+    axis = np.linspace(-4, 4, points)
     u, z_tilde = (grid.reshape(-1, 1).astype(np.float32) for grid in np.meshgrid(axis, axis, indexing="ij"))
-    grids = tuple(tuple(np.repeat(values, ladder.sizes[l], axis=1) for values in (z_tilde, u)) for l in layers)
+    grids = tuple(tuple(np.repeat(values, units, axis=1) for values in (z_tilde, u)) for units in ladder.sizes)
     found: list[Surface] = []
-    for l, z_hat in zip(layers, _combine(combinators, grids), strict=True):
+    for l, z_hat in enumerate(_combine(combinators, grids)):
         values = np.nan_to_num(np.asarray(z_hat, np.float64))
         far = np.linalg.norm(values - np.median(values, axis=1, keepdims=True), axis=0)
         units = values.shape[1]
@@ -97,6 +94,9 @@ def _rounded(values: Rows) -> list[Any]:
 # --- Denoising --------------------------------------------------------------------------------------------------
 
 _SHOWN, _UNITS = 10, 40  # rows of a picture, and the most units of a row
+# Blue, white and orange, which colour-blind readers can distinguish, and the colours between them.
+_ENDS = np.array([[0x0B, 0x55, 0x9F], [0xF7, 0xF7, 0xF7], [0xB3, 0x58, 0x06]])
+_PALETTE = np.stack([np.interp(np.linspace(0, 2, 63), (0, 1, 2), end) for end in _ENDS.T], axis=1).astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,15 @@ def _denoise(ladder: Ladder, x: Array, noise_std: Array, key: PRNGKeyArray) -> l
 
 
 def _picture(rows: Rows, image_shape: tuple[int, int] | None) -> str:
-    """Draw the first rows: as images, or a line for each with a pixel for at most 40 units, evenly spaced."""
+    """Draw the first rows: as images, or a line for each with a pixel for at most 40 units, evenly spaced.
+
+    A pixel is from blue (−3 or less) through white to orange (3 or more).
+    """
     if image_shape is not None:
         return data_uri(png(in_grid(rows[:_SHOWN], image_shape, _SHOWN)))
     units = rows.shape[1]
     kept = np.unique(np.linspace(0, units - 1, min(_UNITS, units)).round().astype(int))
-    return _heat(rows[:_SHOWN, kept])
+    return data_uri(png(((rows[:_SHOWN, kept].clip(-3, 3) + 3) / 6 * 62).round().astype(np.uint8), _PALETTE))
 
 
 def _mean_square(values: Rows) -> float:
@@ -216,18 +219,3 @@ def samples(
     chains = sampler.walkback(drawn[::_OF_A_CLASS], _STEPS - 1, classes=list(classes)).swapaxes(0, 1)
     lines = ((drawn, _OF_A_CLASS), (chains.reshape(len(classes) * _STEPS, -1), _STEPS))
     return Samples(*(data_uri(png(in_grid(np.nan_to_num(rows), image_shape, columns))) for rows, columns in lines))
-
-
-# --- Colours ----------------------------------------------------------------------------------------------------
-
-
-def _heat(rows: Rows) -> str:
-    """Draw a pixel for each value, from blue (−3 or less) through white to orange (3 or more)."""
-    return data_uri(png(((rows.clip(-3, 3) + 3) / 6 * 62).round().astype(np.uint8), _blue_to_orange(63)))
-
-
-def _blue_to_orange(colours: int) -> NDArray[np.uint8]:
-    """Make a palette that colour-blind readers can distinguish."""
-    ends = np.array([[0x0B, 0x55, 0x9F], [0xF7, 0xF7, 0xF7], [0xB3, 0x58, 0x06]])
-    places = np.linspace(0, 2, colours)
-    return np.stack([np.interp(places, (0, 1, 2), end) for end in ends.T], axis=1).astype(np.uint8)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from laddernet.data import Dataset, load
 from laddernet.errors import InputError
-from laddernet.files import reading, write_atomic, writing
+from laddernet.files import content_of, write_atomic, writing
 from laddernet.machine import cores
 from laddernet.report import writers
 from laddernet.report.page import PageData, Pictures, RunData, page
@@ -52,8 +52,7 @@ def _keep_fuller(folder: Path, names: list[str], finished: int) -> None:
     old = folder / "table.csv"
     if not old.exists():
         return
-    with reading(old):
-        content = old.read_bytes()
+    content = content_of(old)
     try:
         before = writers.finished_runs(content.decode())
     except (ValueError, KeyError, TypeError, csv.Error):
@@ -150,18 +149,12 @@ def _pictures(folder: Path, run: Run, config: Config, dataset: Dataset) -> Pictu
         _, trained = load_run(folder / default_folder(config))
     except InputError:
         return None
-    ladder, shape = trained.ladder, dataset.image_shape
+    ladder, shape, key = trained.ladder, dataset.image_shape, jax.random.key(config.seed)
     if not ladder.decoder:
         return None
     return Pictures(
         run.fingerprint,
         combinator_surfaces(ladder),
-        denoising(
-            ladder,
-            dataset.x_test[:100],
-            config.noise,
-            key=jax.random.key(config.seed),
-            image_shape=shape,
-        ),
+        denoising(ladder, dataset.x_test[:100], config.noise, key=key, image_shape=shape),
         None if shape is None else samples(ladder, dataset.x_train, config.noise, config.recon_weights, shape),
     )

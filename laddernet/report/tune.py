@@ -27,11 +27,10 @@ def summary(found: Sequence[Outcome]) -> RenderableType:
         title = f"{outcome.about['data']}, {outcome.about['labels']} labels"
         if title not in tables:
             tables[title] = _grid("model", "best %", "untuned %", "trials", "pruned", "failed", "saved", text=1)
-        best, untuned = outcome.ranked[:1], outcome.untuned
         tables[title].add_row(
             Text(visible(outcome.about["model"] + other_revision(outcome))),
-            error(best[0]) if best else "",
-            error(untuned) if untuned else "",
+            error(outcome.best),
+            error(outcome.untuned),
             *map(str, (len(outcome.trials), outcome.count("pruned"), outcome.count("failed"))),
             f"{saved(outcome):.0%}",
         )
@@ -79,8 +78,10 @@ def saved(outcome: Outcome) -> float:
     return outcome.draws_saved / max(outcome.draws + outcome.draws_saved, 1)
 
 
-def error(trial: Tried) -> str:
+def error(trial: Tried | None) -> str:
     """Write the mean ± the standard error over the draws; their number, if there is one or all are equal."""
+    if trial is None or not trial.errors:
+        return ""
     se = standard_error(trial.errors)
     if is_shown(se):
         return value(trial.mean, se)

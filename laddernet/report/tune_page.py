@@ -29,7 +29,6 @@ def page(found: Sequence[Outcome]) -> str:
 
 def _tables(outcome: Outcome, place: int) -> dict[str, Any]:
     """The text of one search."""
-    best, untuned = outcome.ranked[:1], outcome.untuned
     names = list(outcome.space.ranges)
 
     def values(trial: Tried) -> list[str]:
@@ -44,8 +43,8 @@ def _tables(outcome: Outcome, place: int) -> dict[str, Any]:
         "cells": [
             outcome.about["data"],
             outcome.about["labels"],
-            error(best[0]) if best else "",
-            error(untuned) if untuned else "",
+            error(outcome.best),
+            error(outcome.untuned),
             len(outcome.trials),
             outcome.count("pruned"),
             outcome.count("failed"),
@@ -54,11 +53,8 @@ def _tables(outcome: Outcome, place: int) -> dict[str, Any]:
         ],
         "names": names,
         "best": [[trial.number, error(trial), *values(trial)] for trial in outcome.ranked[:BEST]],
-        "all": [
-            [trial.number, trial.state, error(trial) if trial.errors else "", *values(trial)]
-            for trial in outcome.trials
-        ],
-        "untuned": untuned is not None,
+        "all": [[trial.number, trial.state, error(trial), *values(trial)] for trial in outcome.trials],
+        "untuned": outcome.untuned is not None,
         "shares": [(name, outcome.importances.get(name)) for name in names],
         "failed": [trial for trial in outcome.trials if trial.state == "failed"],
     }

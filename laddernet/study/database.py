@@ -62,12 +62,9 @@ def open_database(where: str | os.PathLike[str], create: bool) -> tuple[sa.Engin
     if url is None or url.get_backend_name() == "sqlite":
         path = Path(url.database or "" if url else where).absolute()
         return _open_file(path, create), str(path)
-    return _open_server(url), shown(str(where))
-
-
-def is_sqlite(engine: sa.Engine) -> bool:
-    """Return whether the database is a SQLite file."""
-    return engine.dialect.name == "sqlite"
+    url = url.set(drivername="postgresql+psycopg", query={"connect_timeout": "10", **url.query})
+    with packages("A store in PostgreSQL"):
+        return _create_engine(url, pool_pre_ping=True), shown(str(where))
 
 
 def check_schema(connection: sa.Connection, name: str, create: bool) -> bool:
@@ -82,7 +79,7 @@ def check_schema(connection: sa.Connection, name: str, create: bool) -> bool:
             raise InputError(_FOREIGN.format(name))
         if not create:
             raise AbsentError(_ABSENT.format(name))
-        if is_sqlite(connection.engine):
+        if connection.dialect.name == "sqlite":
             _mark(connection)
         _create(connection)
     _check_version(name, connection.scalar(sa.select(_store.c.version)))
@@ -91,14 +88,9 @@ def check_schema(connection: sa.Connection, name: str, create: bool) -> bool:
 
 
 @contextmanager
-def explained(engine: sa.Engine, name: str) -> Iterator[None]:
+def explained(name: object, sqlite: bool) -> Iterator[None]:
     """Turn an error of the database inside the block into an `InputError` with the store's name and the reason."""
-    with _explained(name, _FILE_ADVICE if is_sqlite(engine) else _SERVER_ADVICE):
-        yield
-
-
-@contextmanager
-def _explained(name: object, advice: str) -> Iterator[None]:
+    advice = _FILE_ADVICE if sqlite else _SERVER_ADVICE
     try:
         yield
     # SQLite's own messages may quote damaged text, and not every text is a valid host name.
@@ -121,12 +113,6 @@ def _url(text: str) -> sa.URL:
     return url
 
 
-def _open_server(url: sa.URL) -> sa.Engine:
-    url = url.set(drivername="postgresql+psycopg", query={"connect_timeout": "10", **url.query})
-    with packages("A store in PostgreSQL"):
-        return _create_engine(url, pool_pre_ping=True)
-
-
 def _open_file(path: Path, create: bool) -> sa.Engine:
     with writing(path):
         if path.is_dir():
@@ -138,7 +124,7 @@ def _open_file(path: Path, create: bool) -> sa.Engine:
     # Immutable: nothing is written, not even the recovery after a crash of another program. The file is read through
     # SQLite, because a process that opens and closes it otherwise loses all of its locks on it.
     with (
-        _explained(path, _FILE_ADVICE),
+        explained(path, sqlite=True),
         closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as f,
     ):
         application, version = (
@@ -166,7 +152,7 @@ def _create_file(path: Path) -> None:
     try:
         temporary.touch()
         engine = sa.create_engine(sa.URL.create("sqlite", database=str(temporary)), poolclass=sa.NullPool)
-        with _explained(path, _FILE_ADVICE), engine.begin() as connection:
+        with explained(path, sqlite=True), engine.begin() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             _mark(connection)
             _create(connection)

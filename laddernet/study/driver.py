@@ -119,11 +119,17 @@ def drive(
         nonlocal changed
         fingerprint = running.pop(slot).run.fingerprint
         losses[fingerprint] += event["event"] == "lost"
-        if more is not None and losses[fingerprint] >= _LOSSES:  # if it were recorded, its trial would fail for good
+        gives_up = losses[fingerprint] >= _LOSSES
+        if more is not None and gives_up:  # if it were recorded, its trial would fail for good
             reason = str(event["error"]).rstrip(".")
             advice = "correct that, and repeat the command to go on"
             raise InputError(f"A draw was lost {_LOSSES} times, the last time for this reason: {reason}; {advice}.")
-        _end(store, owner, fingerprint, event, give_up=losses[fingerprint] >= _LOSSES)
+        if event["event"] == "done":
+            store.finish(owner, fingerprint, event["result"], event["history"], event["environment"])
+        elif event["event"] == "failed" or gives_up:
+            store.fail(owner, fingerprint, event["error"])
+        else:
+            store.release(owner, [fingerprint])
         changed = True
 
     try:
@@ -205,15 +211,6 @@ def _progress(record: dict[str, Any], epochs: int, before: dict[str, Any] | None
     """
     errors = {key: value for key, value in {**(before or {}), **record}.items() if key.endswith("_error")}
     return {"epoch": record["epoch"], "epochs": epochs, "cost": record["cost"], **errors}
-
-
-def _end(store: Store, owner: str, fingerprint: str, event: Event, *, give_up: bool) -> None:
-    if event["event"] == "done":
-        store.finish(owner, fingerprint, event["result"], event["history"], event["environment"])
-    elif event["event"] == "failed" or give_up:
-        store.fail(owner, fingerprint, event["error"])
-    else:
-        store.release(owner, [fingerprint])
 
 
 def _release_dead(store: Store) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from laddernet.checks import is_finite
 from laddernet.errors import InputError
-from laddernet.files import from_json, reading, write_atomic
+from laddernet.files import content_of, from_json, write_atomic
 from laddernet.study.curves import thinned
 from laddernet.study.store import Run
 from laddernet.training.config import REVISION, Config
@@ -79,9 +79,7 @@ def read_runs(path: Path) -> tuple[dict[str, Json], list[str]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with reading(path):
-        lines = path.read_bytes().splitlines()
-    return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
+    return ((number, line) for number, line in enumerate(content_of(path).splitlines(), start=1) if line.strip())
 
 
 def _digest(run: Json) -> str:

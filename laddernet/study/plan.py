@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 from laddernet import checks
 from laddernet.data import Dataset
 from laddernet.errors import InputError
-from laddernet.files import reading, write_atomic
+from laddernet.files import content_of, write_atomic
 from laddernet.network.models import MODELS
+from laddernet.text import one_line
 from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure
 
@@ -174,8 +175,7 @@ def read_plan(folder: Path) -> Plan:
     path = folder / _FILE
     if not path.exists():
         raise InputError(f"{folder} holds no study; name the --out of a study.")
-    with reading(path):
-        content = path.read_bytes()
+    content = content_of(path)
     try:
         held = json.loads(content)
         if held.get("format", 1) not in (1, _FORMAT):
@@ -202,7 +202,7 @@ def read_plan(folder: Path) -> Plan:
             raise ValueError("its store, its data and its command must be text")
         return Plan(configs, held["store"], held["command"], revisions, data, untuned)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise InputError(
             f"{path} is not a plan of this version of laddernet ({reason}); choose another --out."
         ) from error

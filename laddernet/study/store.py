@@ -69,7 +69,7 @@ class Store:
     def __init__(self, engine: sa.Engine, name: str, lease: float, clock: Callable[[], float] | None) -> None:
         self.name = name  # without a password, for messages
         self._engine = engine
-        self._sqlite = database.is_sqlite(engine)
+        self._sqlite = engine.dialect.name == "sqlite"
         self._lease = lease
         self._clock = clock
 
@@ -245,14 +245,14 @@ class Store:
             with locked(f"{self._engine.url.database}.lock", busy=f"Another process is using {self.name}."):
                 yield
         else:
-            with database.explained(self._engine, self.name), self._engine.begin() as connection:
+            with database.explained(self.name, self._sqlite), self._engine.begin() as connection:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(database.APPLICATION + 1)))
                 yield
 
     @contextmanager
     def _begin(self, *, write: bool = True, alone: bool = False) -> Iterator[sa.Connection]:
         """Begin a transaction; with ``alone``, not at the same time as another such transaction."""
-        with database.explained(self._engine, self.name), self._engine.begin() as connection:
+        with database.explained(self.name, self._sqlite), self._engine.begin() as connection:
             if self._sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
             elif alone:

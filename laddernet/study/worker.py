@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from laddernet.errors import BusyError, ChangedError, DivergedError, InputError, RemovedError
 from laddernet.study.executors import Event
 from laddernet.study.processes import json_output
 from laddernet.text import one_line
@@ -49,7 +50,6 @@ def perform(
 ) -> Event:
     """Train the run of a task in its folder, and return the event of its end."""
     from laddernet.data import training_data
-    from laddernet.errors import BusyError, ChangedError, DivergedError, InputError, RemovedError
     from laddernet.training.config import Config
     from laddernet.training.loop import on_device
     from laddernet.training.run import environment, read_metrics, run
@@ -80,17 +80,16 @@ def perform(
         return {"event": "busy", "error": str(error)}
     except (ChangedError, RemovedError) as error:
         return {"event": "lost", "error": str(error)}
-    except (InputError, DivergedError) as error:
-        return _ended(error, str(error))
     except Exception as error:  # an error of one run must not stop the others
-        return _ended(error, f"{type(error).__name__}: {error}")
+        return _ended(error)
 
 
-def _ended(error: Exception, sentence: str) -> Event:
+def _ended(error: Exception) -> Event:
     """Return the event of a run that an error has ended: failed, or lost if another attempt may succeed.
 
     Another attempt may succeed if memory or disk space ran out, or the system refused a file.
     """
+    sentence = str(error) if isinstance(error, InputError | DivergedError) else f"{type(error).__name__}: {error}"
     is_memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
     if is_memory or isinstance(error, OSError) or isinstance(error.__cause__, OSError):
         time.sleep(_PAUSE)
@@ -100,8 +99,6 @@ def _ended(error: Exception, sentence: str) -> Event:
 
 def _data_of(config: Any, file: str | None, wants_test: bool) -> Any:
     """Load the data of a run; refuse a user's file that is not as it was when the run was configured."""
-    from laddernet.errors import ChangedError, InputError
-
     if file is None:
         return _loaded(config.data, wants_test)
     found = f"{file} is not the data that this run was configured with"

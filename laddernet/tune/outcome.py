@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.trial import TrialState
 
@@ -75,6 +76,11 @@ class Outcome:
         return sorted(complete, key=lambda trial: (trial.mean, trial.number))
 
     @property
+    def best(self) -> Tried | None:
+        """The best of the trials with all draws."""
+        return next(iter(self.ranked), None)
+
+    @property
     def untuned(self) -> Tried | None:
         """The trial of the values that are used without a search, if it has all draws."""
         first = next((trial for trial in self.trials if trial.number == 0), None)
@@ -107,15 +113,14 @@ class Outcome:
         """The number of draws that pruning has saved."""
         return sum(self.about["draws"] - len(trial.errors) for trial in self.trials if trial.state == "pruned")
 
-    def slices(self, name: str, parts: int = 5) -> list[Slice]:
-        """Return the trials by the value of a hyperparameter: zero, if it is allowed, then equal parts of its scale."""
+    def slices(self, name: str) -> list[Slice]:
+        """Return the trials by the value of a hyperparameter: zero, if it is allowed, then five equal parts."""
         r = self.space.ranges[name]
-        scale, back = (math.log, math.exp) if r.log else (float, float)
-        ends = [scale(r.low) + (scale(r.high) - scale(r.low)) * part / parts for part in range(parts + 1)]
+        ends = (np.geomspace if r.log else np.linspace)(r.low, r.high, 6).tolist()
         tried = [(trial.values[name], trial.mean) for trial in self.trials if trial.errors and trial.state != "open"]
-        places = [bisect_right(ends[1:-1], scale(value)) if value > 0 or not r.zero else -1 for value, _ in tried]
+        places = [bisect_right(ends[1:-1], value) if value > 0 or not r.zero else -1 for value, _ in tried]
         slices = [
-            Slice(back(low), back(high), [mean for (_, mean), at in zip(tried, places, strict=True) if at == place])
+            Slice(low, high, [mean for (_, mean), at in zip(tried, places, strict=True) if at == place])
             for place, (low, high) in enumerate(pairwise(ends))
         ]
         if not r.zero:

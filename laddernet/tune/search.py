@@ -25,6 +25,7 @@ from laddernet.data import TrainingRows
 from laddernet.errors import InputError
 from laddernet.network.models import find
 from laddernet.study.store import Store
+from laddernet.text import one_line
 from laddernet.training.config import REVISION, Config
 from laddernet.training.settings import configure, published, recipe_named
 from laddernet.training.tuned import Settings
@@ -234,10 +235,8 @@ class Search:
     def _advance(self, trial: FrozenTrial) -> Config | None:
         """Report finished draws to Optuna; return the next draw, or None if the trial has ended."""
         settings = as_settings(self._space.values(trial.params))
-        configs = [
-            configure(self._rows, seed=FIRST_DRAW + draw, **{**self._settings, **settings})
-            for draw in range(self._draws)
-        ]
+        seeds = range(FIRST_DRAW, FIRST_DRAW + self._draws)
+        configs = [configure(self._rows, seed=seed, **{**self._settings, **settings}) for seed in seeds]
         if configs[0].source != self.plan.config["source"]:
             advice = "repeat the command to search for the new one"
             raise InputError(f"The combinator {self.plan.model!r} has changed since this search began; {advice}.")
@@ -346,17 +345,14 @@ def open_storage(store: Store, *, create: bool = True) -> optuna.storages.RDBSto
             f"Cannot open the searches in {store.name}: Optuna cannot read its files; {advice}."
         ) from error
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"The searches in {store.name} are of another version of Optuna ({reason}).") from error
+        raise InputError(
+            f"The searches in {store.name} are of another version of Optuna ({one_line(error)})."
+        ) from error
     if sqlite:
-        event.listen(storage.engine, "connect", _wait_less)
+        # A commit does not wait for the disk: a power cut may lose the last trials, but no draw.
+        event.listen(storage.engine, "connect", lambda made, _: made.execute("PRAGMA synchronous=NORMAL"))
         storage.engine.dispose()  # of connections without this setting
     return storage
-
-
-def _wait_less(connection: Any, _: object) -> None:
-    """Do not wait for the disk at each commit: a power cut may lose the last trials, but no draw."""
-    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def _limit(space: Space, sampler: str, trials: int | None, held: Sequence[FrozenTrial]) -> int:

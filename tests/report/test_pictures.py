@@ -21,14 +21,14 @@ class Between(Combinator):
 
 
 def test_surfaces_are_those_of_the_combinator() -> None:
-    surfaces = combinator_surfaces(network(Between, (3, 2)), [0], points=5, limit=2.0)
-    u, z_tilde = np.meshgrid(np.arange(-2, 3), np.arange(-2, 3), indexing="ij")
+    surfaces = combinator_surfaces(network(Between, (3, 2)), points=5)
+    u, z_tilde = np.meshgrid(np.arange(-4, 5, 2), np.arange(-4, 5, 2), indexing="ij")
     assert [(surface.layer, surface.name) for surface in surfaces[:2]] == [
         (0, "mean of 3 units"),
         (0, "unit 1, the most typical"),
     ]
     half = 0.5 * z_tilde + 0.5 * u * u
-    assert surfaces[0].axis == [-2, -1, 0, 1, 2]
+    assert surfaces[0].axis == [-4, -2, 0, 2, 4]
     assert surfaces[0].z_hat == half.tolist()
     assert surfaces[1].z_hat == half.tolist()
     assert surfaces[2].z_hat in (z_tilde.tolist(), (u * u).tolist())

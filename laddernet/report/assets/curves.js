@@ -33,7 +33,7 @@ function startCurves() {
     tick("each seed", true, change("seeds")),
   );
   const turn = (on) => () => {
-    shown.forEach((model) => (on ? chart.on.add(model) : chart.on.delete(model)));
+    shown.forEach((model) => switchCurve(model, on));
     showCurves();
   };
   at("curves-all").append(
@@ -48,6 +48,8 @@ function startCurves() {
   });
   showCurves();
 }
+
+const switchCurve = (model, on) => (on ? chart.on.add(model) : chart.on.delete(model));
 
 /** The first seven models of a small study; else the reference, two baselines and the best of each column. */
 function firstCurves() {
@@ -72,8 +74,7 @@ function showCurves() {
   if (!chart.quantity) return;
   const boxes = shown.map((model) => {
     const box = tick(model.id, chart.on.has(model), (on) => {
-      if (on) chart.on.add(model);
-      else chart.on.delete(model);
+      switchCurve(model, on);
       drawCurves();
     });
     box.insertBefore(swatch(model), box.lastChild);

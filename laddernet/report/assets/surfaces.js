@@ -3,6 +3,7 @@
 const view = { yaw: -0.65, pitch: 0.5 }; // of all surfaces
 const inkColour = () => (dark() ? "#e8e8ea" : "#22242a");
 const NUMBERS = "12px system-ui, sans-serif";
+const CORNERS = [[-1, -1], [1, -1], [1, 1], [-1, 1]]; // of the floor below a surface
 const SYMBOLS = "italic 15px system-ui, sans-serif";
 
 function extentOf(grid) {
@@ -44,12 +45,7 @@ function heightField({ axis, z_hat: grid, name, layer }) {
   element.style.maxWidth = `${width}px`;
   const pen = element.getContext("2d");
   pen.scale(sharp, sharp);
-  const line = (from, to) => {
-    pen.beginPath();
-    pen.moveTo(from[0], from[1]);
-    pen.lineTo(to[0], to[1]);
-    pen.stroke();
-  };
+  const path = (...points) => new Path2D(d3.line()(points));
 
   /** Where a point of the unit cube is painted, and its distance from the eye. */
   function project(x, y, z) {
@@ -59,15 +55,13 @@ function heightField({ axis, z_hat: grid, name, layer }) {
   }
 
   function facesOf(points) {
-    const faces = [];
-    for (let i = 0; i + 1 < n; i++)
-      for (let j = 0; j + 1 < n; j++) {
-        const corners = [points[i][j], points[i][j + 1], points[i + 1][j + 1], points[i + 1][j]];
-        const value = (grid[i][j] + grid[i + 1][j + 1]) / 2;
-        const slope = (grid[i][j + 1] - grid[i][j] + grid[i + 1][j] - grid[i][j]) / (high - low);
-        faces.push({ corners, depth: d3.mean(corners, (c) => c[2]), value, light: clamp(0.93 - 0.7 * slope, 0.72, 1.08) });
-      }
-    return faces.sort((a, b) => b.depth - a.depth);
+    const faces = d3.cross(d3.range(n - 1), d3.range(n - 1), (i, j) => {
+      const corners = [points[i][j], points[i][j + 1], points[i + 1][j + 1], points[i + 1][j]];
+      const value = (grid[i][j] + grid[i + 1][j + 1]) / 2;
+      const slope = (grid[i][j + 1] - grid[i][j] + grid[i + 1][j] - grid[i][j]) / (high - low);
+      return { corners, depth: d3.mean(corners, (c) => c[2]), value, light: clamp(0.93 - 0.7 * slope, 0.72, 1.08) };
+    });
+    return d3.sort(faces, ({ depth }) => -depth);
   }
 
   function paint() {
@@ -75,20 +69,17 @@ function heightField({ axis, z_hat: grid, name, layer }) {
     pen.lineWidth = 1;
     pen.strokeStyle = inkColour();
     pen.globalAlpha = 0.35;
-    const floor = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([x, y]) => project(x, y, -0.72));
-    floor.forEach((corner, i) => line(corner, floor[(i + 1) % 4]));
+    pen.stroke(path(...[...CORNERS, CORNERS[0]].map(([x, y]) => project(x, y, -0.72))));
     pen.globalAlpha = 1;
     const points = grid.map((row, i) => row.map((value, j) => project(unit(j), unit(i), level(value))));
     for (const { corners, value, light } of facesOf(points)) {
       const { r, g, b } = d3.rgb(colour(value));
-      pen.beginPath();
-      corners.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
-      pen.closePath();
+      const face = path(...corners, corners[0]);
       pen.fillStyle = d3.rgb(r * light, g * light, b * light).clamp();
-      pen.fill();
+      pen.fill(face);
       pen.strokeStyle = "rgb(0 0 0 / 0.22)";
       pen.lineWidth = 0.5;
-      pen.stroke();
+      pen.stroke(face);
     }
     paintAxes();
   }
@@ -111,8 +102,8 @@ function heightField({ axis, z_hat: grid, name, layer }) {
       edge.ends.forEach((end, i) => write(NUMBERS, short(i ? axis.at(-1) : axis[0]), project(...end, -0.72)));
     }
     // The axis of ẑ is at the leftmost corner of the floor.
-    const [x, y] = d3.least([[-1, -1], [1, -1], [1, 1], [-1, 1]], (corner) => project(...corner, 0)[0]);
-    line(project(x, y, -0.65), project(x, y, 0.65));
+    const [x, y] = d3.least(CORNERS, (corner) => project(...corner, 0)[0]);
+    pen.stroke(path(project(x, y, -0.65), project(x, y, 0.65)));
     pen.textAlign = "right";
     [[low, -0.65], [high, 0.65]].forEach(([value, z]) => write(NUMBERS, short(value), project(x, y, z), -5));
     write(SYMBOLS, "ẑ", project(x, y, 0), -8);
