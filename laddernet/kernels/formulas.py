@@ -33,7 +33,8 @@ def combine(combinator: Any, z_tilde: Layer, u: Layer) -> Layer | None:
     The combinator is a pytree whose leaves are its parameters.
     """
     leaves, structure = jax.tree.flatten(combinator)
-    if not _are_per_unit(leaves, z_tilde, u):
+    are_per_unit = all(getattr(leaf, "shape", ())[-1:] == z_tilde.shape[1:] for leaf in leaves)
+    if z_tilde.ndim != 2 or z_tilde.shape != u.shape or not are_per_unit:
         return None
     name = _compiled(structure, tuple(leaf.shape for leaf in leaves), z_tilde.shape)
     if name is None:
@@ -42,15 +43,6 @@ def combine(combinator: Any, z_tilde: Layer, u: Layer) -> Layer | None:
     # derivatives: XLA then finds that they are neighbours.
     parameters = jnp.concatenate([jnp.zeros(0, jnp.float32), *(leaf.ravel() for leaf in leaves)])
     return _combine(name, z_tilde, u, parameters.reshape(-1, z_tilde.shape[1]))
-
-
-def _are_per_unit(leaves: Sequence[Any], z_tilde: Layer, u: Layer) -> bool:
-    units = z_tilde.shape[1:]
-    return (
-        z_tilde.ndim == 2
-        and z_tilde.shape == u.shape
-        and all(getattr(leaf, "shape", ())[-1:] == units for leaf in leaves)
-    )
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

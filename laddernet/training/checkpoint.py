@@ -17,7 +17,8 @@ import safetensors
 import safetensors.numpy
 
 from laddernet.errors import InputError
-from laddernet.files import reading, sha256, write_atomic, writing
+from laddernet.files import content_of, sha256, write_atomic, writing
+from laddernet.text import one_line
 
 FORMAT = "laddernet checkpoint 2"
 KEPT = 2
@@ -51,13 +52,11 @@ def from_named_arrays(template: Any, arrays: dict[str, np.ndarray], source: obje
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read the arrays of a safetensors file."""
-    with reading(path):
-        content = path.read_bytes()
+    content = content_of(path)
     try:
         return safetensors.numpy.load(content)
     except (safetensors.SafetensorError, ValueError, TypeError, KeyError) as error:  # the last three: a damaged header
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is not a whole safetensors file ({reason}).") from error
+        raise InputError(f"{path} is not a whole safetensors file ({one_line(error)}).") from error
 
 
 def save(folder: Path, epoch: int, state: Any, *, fingerprint: str, history: list[dict[str, Any]]) -> None:
@@ -131,10 +130,8 @@ def _is_whole(path: Path, fingerprint: str) -> bool:
 
 def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
     """Read the record of a checkpoint, and refuse it if it or its arrays are damaged or of another run."""
-    with reading(path):
-        text = path.read_bytes()
     try:
-        record = json.loads(text)
+        record = json.loads(content_of(path))
         if record["format"] != FORMAT:
             raise InputError(f"{path} has the format {record['format']!r}, not {FORMAT!r}.")
         if record.pop("check") != _check(record):
@@ -147,9 +144,9 @@ def _read_record(path: Path, fingerprint: str) -> dict[str, Any]:
         if type(record["epoch"]) is not int or not all(map(_is_of_an_epoch, record["history"])):
             raise InputError(f"{path} is not a checkpoint as laddernet writes it.")
         return {key: record[key] for key in ("epoch", "history")}
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path} is damaged.") from error
 
 

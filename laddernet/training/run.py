@@ -27,7 +27,7 @@ import safetensors.numpy
 from laddernet import checks
 from laddernet.data import TrainingData
 from laddernet.errors import InputError, RemovedError
-from laddernet.files import locked, reading, write_atomic, writing
+from laddernet.files import content_of, locked, write_atomic, writing
 from laddernet.kernels import native
 from laddernet.machine import cores, processor_lines
 from laddernet.network.ladder import Ladder, statistics
@@ -205,8 +205,7 @@ def metrics_csv(history: list[Record]) -> bytes:
 def read_metrics(folder: Path) -> list[Record]:
     """Read the record of each epoch of a run."""
     path = folder / "metrics.csv"
-    with reading(path):
-        content = path.read_bytes()
+    content = content_of(path)
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode())))
         return [{k: int(v) if k == "epoch" else float(v) for k, v in row.items() if v} for row in rows]
@@ -274,8 +273,7 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    with reading(path):
-        text = path.read_bytes()
+    text = content_of(path)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -10,6 +10,7 @@ from laddernet import checks
 from laddernet.data import Dataset, load, training_data
 from laddernet.errors import InputError
 from laddernet.network.samples import Sampler, check_generative
+from laddernet.text import one_line
 from laddernet.training.run import load_run
 
 
@@ -52,8 +53,8 @@ def load_sampler(folder: str | os.PathLike[str], dataset: Dataset | None = None)
             raise InputError(f"The run in {folder} was trained on other data than this {dataset.name}; give the same.")
         rows = training_data(dataset, config.labels, config.validation, config.seed).x_unlabelled
     except (TypeError, AttributeError) as error:  # a field of another type
-        reason = " ".join(str(error).split())
-        raise InputError(f"{folder / 'config.json'} is damaged ({reason}); name a folder of a finished run.") from error
+        damaged = f"{folder / 'config.json'} is damaged ({one_line(error)})"
+        raise InputError(f"{damaged}; name a folder of a finished run.") from error
     has, wanted = (ladder.sizes[0], ladder.sizes[-1]), (dataset.n_features, dataset.n_classes)
     if has != wanted:
         network = f"The network in {folder} has {has[0]} columns and {has[1]} classes"
