@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from laddernet.kernels.products import Precision, Step, Weights, adam, descend, moved
-from laddernet.network.ladder import DecoderLayer, EncoderLayer, Ladder, Pass, draw_noise, forward
+from laddernet.network.ladder import Ladder, Pass, draw_noise, forward
 from laddernet.network.models import Model
 
 
@@ -238,14 +238,11 @@ def _is_weights(node: Any) -> bool:
 
 
 def _matrices(ladder: Ladder) -> Ladder:
-    """Return True in the place of each W and V, False in that of every other array."""
-
-    def marked(layer: EncoderLayer | DecoderLayer) -> EncoderLayer | DecoderLayer:
-        others: EncoderLayer | DecoderLayer = jax.tree.map(lambda _: False, layer)
-        matrix = "W" if isinstance(layer, EncoderLayer) else "V"
-        return replace(others, **{matrix: jax.tree.map(lambda _: True, getattr(layer, matrix))})
-
-    marks: Ladder = jax.tree.map(marked, ladder, is_leaf=lambda node: isinstance(node, EncoderLayer | DecoderLayer))
+    """Return True in the place of each layer's W or V, False in that of every other array."""
+    # The path of a W is encoder, number, W; that of a combinator's parameter is longer.
+    marks: Ladder = jax.tree_util.tree_map_with_path(
+        lambda path, _: jax.tree_util.keystr(path[2:], simple=True, separator=".") in ("W", "V"), ladder
+    )
     return marks
 
 
