@@ -5,10 +5,9 @@ compared by the differences of their errors over the seeds that both have, with 
 are corrected by Holm's method.
 """
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Literal, TypeVar
 
 from scipy import stats
@@ -97,4 +96,4 @@ def standard_error(values: Sequence[float]) -> float | None:
     >>> standard_error([1.0, 3.0]), standard_error([1.1, 1.1, 1.1]), standard_error([1.0])
     (1.0, 0.0, None)
     """
-    return round(stdev(values) / math.sqrt(len(values)), DECIMALS) if len(values) > 1 else None
+    return round(float(stats.sem(values)), DECIMALS) if len(values) > 1 else None

@@ -7,7 +7,6 @@ import timeit
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -89,11 +88,7 @@ class Status:
         configs = list(self.configs.values())
         done = ((self.configs[run.fingerprint], run.result) for run in self.runs if run.status == "done")
         table = tabulate(
-            [
-                Result(config.model, config.labels, config.seed, result["test_error"])
-                for config, result in done
-                if result
-            ],
+            [Result(c.model, c.labels, c.seed, result["test_error"]) for c, result in done if result],
             data=configs[0].data,
             is_own=configs[0].content is not None,
             wanted=Counter(map(cell, configs)),
@@ -119,7 +114,7 @@ class Status:
         if not took:
             return None
         left = self.count("waiting") + sum(1 - _share(run) for run in running)
-        return fmean(took) * left / max(slots or len(running), 1)
+        return float(np.mean(took) * left / max(slots or len(running), 1))
 
     def shown(self, *, slots: int = 0) -> RenderableType:
         """Make the view for a terminal of 80 columns."""
