@@ -25,7 +25,7 @@ import numpy as np
 
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.held_out import cross_validate, folds_of
-from laddernet.classifier.members import BLEND, BLENDED, MEMBERS
+from laddernet.classifier.members import BLEND, BLENDED, MEMBERS, weighted
 from laddernet.classifier.methods import fit_members
 from laddernet.files import write_atomic
 from laddernet.table.estimate import interval
@@ -75,7 +75,7 @@ def measure(name: str, draw: int, labels: int, how: str, steps: int, methods: st
     method = held.choice(default)
     fitted = fit_members(compared, x, codes, ladder=ladder, seed=draw).probabilities(x_test)
     if BLEND in held.probabilities:
-        fitted[BLEND] = np.mean([fitted[name] for name in BLENDED], axis=0)
+        fitted[BLEND] = weighted(BLENDED, fitted)
     true = {name: 100 * float(np.mean(p.argmax(axis=1) != y_test)) for name, p in fitted.items()}
     judged, wrong = len(held.codes), held.errors()[method]
     about = {"default": default, "method": method, "judged": judged, "wrong": wrong}

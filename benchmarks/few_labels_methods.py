@@ -32,18 +32,23 @@ class Case(NamedTuple):
 @dataclass(frozen=True)
 class Method:
     what: str
-    make: Callable[[Case], Any] | None = None
+    make: Callable[[Case], Any]
     unlabelled: bool = True  # whether it is given the rows without labels
     scaled: bool = True
     most_rows: int | None = None  # it learns from no more: all labelled ones, and others drawn at random
     package: str = "sklearn"
-    members: tuple[str, ...] = ()  # methods whose mean probabilities it takes, instead of a classifier of its own
 
 
 def _ladder(case: Case) -> Any:
     from laddernet.classifier.estimator import LadderClassifier
 
     return LadderClassifier(random_state=case.seed)
+
+
+def _blend(case: Case) -> Any:
+    from laddernet.classifier.few_labels import FewLabelClassifier
+
+    return FewLabelClassifier("blend", random_state=case.seed)
 
 
 def _spreading_knn(case: Case) -> Any:
@@ -145,6 +150,7 @@ def _realmlp(case: Case) -> Any:
 
 
 METHODS: dict[str, Method] = {
+    "blend": Method("the blend of `laddernet fit`, as it comes, on columns as they come", _blend, scaled=False),
     "ladder": Method("LadderClassifier as it comes, on columns as they come", _ladder, scaled=False),
     "spreading-knn": Method("LabelSpreading, kernel knn, 7 neighbours", _spreading_knn),
     "spreading-rbf": Method(
@@ -179,10 +185,6 @@ METHODS: dict[str, Method] = {
     "mlp": Method("MLPClassifier, labelled rows only, hidden layers as the ladder has them", _mlp, unlabelled=False),
     "realmlp": Method(
         "RealMLP_TD_Classifier of pytabkit, labelled rows only", _realmlp, unlabelled=False, package="pytabkit"
-    ),
-    "blend": Method(
-        "the mean of the probabilities of `ladder`, `self-training-logistic` and `extra-trees`",
-        members=("ladder", "self-training-logistic", "extra-trees"),
     ),
 }
 
@@ -226,14 +228,9 @@ class Predicted(NamedTuple):
     seconds: float
 
 
-@lru_cache(len(METHODS))  # a blend takes the predictions of its members from here
 def predicted(fit: Fit) -> Predicted:
     """Fit one method, and predict the test rows."""
     method = METHODS[fit.method]
-    if method.make is None:
-        members = [predicted(fit._replace(method=member)) for member in method.members]
-        mean = np.mean([member.probabilities for member in members], axis=0)
-        return Predicted(mean.argmax(axis=1), mean, sum(member.seconds for member in members))
     parts = _loaded(fit.set)
     y = draw_labels(parts.y_train, fit.labels, fit.draw)
     rows = _rows(y, method, fit.draw)

@@ -1,6 +1,7 @@
 """FewLabelClassifier: the Ladder Network, other methods for few labels, and the choice among them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,15 +25,16 @@ from laddernet.inference.trees import Trees
 
 AUTO = "auto"
 CHOICES = (AUTO, *METHODS)
+_FIRST_BLEND = (LADDER, "self-training", "extra-trees")  # of files that hold no weights
 
 
 class FewLabelClassifier(SemiSupervisedClassifier):
     """The best of several methods for rows of which few have a label.
 
-    The methods are ``"ladder"`` (`LadderClassifier`), ``"logistic"`` (logistic regression, C = 0.1),
+    The methods are ``"ladder"`` (`LadderClassifier`), ``"logistic"`` (logistic regression),
     ``"self-training"`` (self-training logistic regression), ``"forest"`` (a random forest), ``"extra-trees"``,
-    ``"boosting"`` (gradient boosting) and ``"blend"``: the mean of the probabilities of the ladder, self-training and
-    extra-trees.
+    ``"boosting"`` (gradient boosting) and ``"blend"``: the mean of the probabilities of the ladder, counted twice,
+    logistic regression and extra-trees.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
     method_ : the method that predicts.
     errors_ : with "auto", the cross-validated error of each method in per cent; else empty.
     advice_ : with "auto", a sentence that names the method to use, with the reason; else empty.
-    members_ : the fitted methods that predict: the mean of their probabilities decides.
+    members_ : the fitted methods that predict, with their weights.
 
     Examples
     --------
@@ -103,7 +105,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
                 self.errors_ = {name: 100 * wrong / len(held.codes) for name, wrong in held.errors().items()}
                 self.advice_ = held.advice(method)
         self.method_ = method
-        self.members_ = fit_members(members_of(method), x, codes, **how)
+        self.members_ = replace(fit_members(members_of(method), x, codes, **how), weights=dict(members_of(method)))
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -116,11 +118,10 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         Returns
         -------
         numpy.ndarray of shape (rows, classes)
-            The probabilities, in the order of ``classes_``: the mean over the fitted methods.
+            The probabilities, in the order of ``classes_``: the weighted mean over the fitted methods.
         """
         check_is_fitted(self)
-        found = self.members_.probabilities(self._checked(X, reset=False))
-        return np.asarray(np.mean(list(found.values()), axis=0))
+        return self.members_.mean(self._checked(X, reset=False))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Compute the logarithm of the probability of each class.
@@ -180,6 +181,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
         about: dict[str, Any] = {
             "method": self.method_,
+            "weights": self.members_.weights,
             "parameters": {name: as_json(value) for name, value in self.get_params(deep=False).items()},
             "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
             "n_features_in": int(self.n_features_in_),
@@ -225,8 +227,8 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         if about["feature_names_in"] is not None:
             made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
         made.method_, made.errors_, made.advice_ = method, dict(about["errors"]), str(about["advice"])
-        made.members_ = Members(scaling, {})
-        for name in members_of(method):
+        made.members_ = Members(scaling, {}, _weights(method, about.get("weights")))
+        for name in made.members_.weights:
             held = arrays_below(arrays, f"members.{name}.")
             if name == LADDER:
                 ladder = LadderClassifier.from_state(held, about["ladder"])
@@ -239,3 +241,13 @@ class FewLabelClassifier(SemiSupervisedClassifier):
                 kind = Linear if "W" in held else Trees
                 made.members_.models[name] = kind.restored(held, made.n_features_in_, len(made.classes_))
         return made
+
+
+def _weights(method: str, held: Any) -> dict[str, float]:
+    """Check the weights of a file's members."""
+    if held is None:  # an older file
+        return dict.fromkeys(_FIRST_BLEND if method == BLEND else (method,), 1.0)
+    names = set(MEMBERS) if method == BLEND else {method}
+    if not held or not names.issuperset(held) or not all(checks.is_finite(w) and w > 0 for w in held.values()):
+        raise ValueError("the weights of its members are wrong")
+    return dict(held)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from laddernet.classifier.labels import UNLABELLED
-from laddernet.classifier.members import BLEND, BLENDED, FOLDS, METHODS, REPEATS
+from laddernet.classifier.members import BLEND, BLENDED, FOLDS, METHODS, REPEATS, weighted
 from laddernet.classifier.methods import fit_members
 from laddernet.classifier.splits import LabelledKFold, held_out_rows
 from laddernet.inference.network import Rows
@@ -110,8 +110,8 @@ def cross_validate(
         members = fit_members(names, x[rest], codes[rest], ladder=ladder, seed=seed, on_fit=on_fit)
         for name, p in members.probabilities(x[held]).items():
             found[name][number // folds, place[held]] = p
-    if set(BLENDED) <= found.keys():
-        found = {BLEND: np.mean([found[name] for name in BLENDED], axis=0), **found}
+    if BLENDED.keys() <= found.keys():
+        found = {BLEND: weighted(BLENDED, found), **found}
     return HeldOut(codes[judged], folds, repeats, round(np.mean(counts)), found)
 
 

@@ -3,7 +3,8 @@
 All but the Ladder Network see the columns as `find_scaling` scales them, and predict in NumPy.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from laddernet.inference.network import Rows, Scaling, blocks, dense
 from laddernet.inference.trees import Trees
 
 LADDER, BLEND = "ladder", "blend"
-BLENDED = (LADDER, "self-training", "extra-trees")
+BLENDED = {LADDER: 2, "logistic": 1, "extra-trees": 1}  # weights, chosen in results/few-labels
 MEMBERS = {
     LADDER: "the Ladder Network",
     "logistic": "logistic regression",
@@ -36,6 +37,12 @@ class Members:
 
     scaling: Scaling
     models: dict[str, LadderClassifier | Linear | Trees]
+    weights: dict[str, float] = field(default_factory=dict)  # of their probabilities; 1 if there is none
+
+    def mean(self, x: Rows) -> np.ndarray:
+        """Compute the weighted mean of their probabilities."""
+        found = self.probabilities(x)
+        return weighted({name: self.weights.get(name, 1) for name in found}, found)
 
     def probabilities(self, x: Rows) -> dict[str, np.ndarray]:
         """Compute the probabilities of the classes by each method."""
@@ -63,6 +70,11 @@ class Members:
         return scaled
 
 
-def members_of(method: str) -> tuple[str, ...]:
-    """Return the members of a method, whose probabilities are the mean of theirs."""
-    return BLENDED if method == BLEND else (method,)
+def members_of(method: str) -> Mapping[str, float]:
+    """Return the members of a method and their weights: its probabilities are the weighted mean of theirs."""
+    return BLENDED if method == BLEND else {method: 1}
+
+
+def weighted(weights: Mapping[str, float], probabilities: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Compute the mean of probabilities by name, with these weights."""
+    return np.average([probabilities[name] for name in weights], axis=0, weights=list(weights.values()))

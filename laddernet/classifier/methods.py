@@ -72,7 +72,7 @@ def _scaling(x: Rows) -> Scaling:
 
 
 def _logistic(x: np.ndarray, codes: np.ndarray, seed: int) -> Linear:
-    found = LogisticRegression(C=0.1, max_iter=1000).fit(x, codes)
+    found = LogisticRegression(max_iter=1000).fit(x, codes)
     return Linear.of(found.coef_, found.intercept_)
 
 

@@ -27,10 +27,12 @@ def _(classifier: LadderClassifier, graph: Graph, x: str) -> str:
 def _(classifier: FewLabelClassifier, graph: Graph, x: str) -> str:
     members = classifier.members_
     rows = scaled(graph, members.scaling, x, np.float64)
+    total = sum(members.weights.get(name, 1) for name in members.models)
     found = []
-    for model in members.models.values():
+    for name, model in members.models.items():
         if isinstance(model, LadderClassifier):
-            found.append(probabilities(model, graph, x))
+            p = probabilities(model, graph, x)
         else:
-            found.append(linear(graph, model, rows) if isinstance(model, Linear) else trees(graph, model, rows))
-    return graph("Mean", *found)
+            p = linear(graph, model, rows) if isinstance(model, Linear) else trees(graph, model, rows)
+        found.append(graph("Mul", p, np.float32(members.weights.get(name, 1) / total)))
+    return graph("Sum", *found)

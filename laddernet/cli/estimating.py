@@ -67,7 +67,7 @@ def called(method: str, model: str) -> str:
 
     network = "Ladder Network" if model == "vanilla" else f"model {model}"
     if method == BLEND:
-        return f"a blend of the {network}, self-training logistic regression and extra-trees"
+        return f"a blend of the {network}, logistic regression and extra-trees"
     if method == LADDER:
         return "a Ladder Network" if model == "vanilla" else f"the model {model}"
     return METHODS[method]

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from laddernet import FewLabelClassifier, InputError, LadderClassifier
-from laddernet.classifier.members import BLEND, BLENDED, METHODS
+from laddernet.classifier.members import BLEND, METHODS
 from laddernet.inference import modelfile
 
 LADDER = LadderClassifier(**{**SETTINGS, "max_steps": 32})
@@ -32,8 +32,9 @@ def test_scikit_learns_checks_pass(estimator: FewLabelClassifier, check: Any) ->
     check(estimator)
 
 
-def test_the_blend_is_the_mean_of_the_probabilities_of_three_methods() -> None:
-    expected = np.mean([fitted(name).predict_proba(X) for name in BLENDED], axis=0)
+def test_the_blend_is_the_mean_of_the_probabilities_of_three_methods_the_network_counted_twice() -> None:
+    names = ("ladder", "ladder", "logistic", "extra-trees")
+    expected = np.mean([fitted(name).predict_proba(X) for name in names], axis=0)
     np.testing.assert_allclose(fitted().predict_proba(X), expected, atol=1e-7)
     np.testing.assert_array_equal(fitted().predict(X), expected.argmax(axis=1))
     np.testing.assert_allclose(np.exp(fitted().predict_log_proba(X)), expected, atol=1e-6)
@@ -70,6 +71,15 @@ def test_a_file_holds_every_method(tmp_path: Path, method: str) -> None:
     assert again.get_params(deep=False) == made.get_params(deep=False) | {"ladder": None}
 
 
+def test_a_file_without_weights_is_the_blend_of_older_versions(tmp_path: Path) -> None:
+    arrays, about = fitted().state()
+    trained, _ = fitted("self-training").state()
+    held = {name: array for name, array in {**arrays, **trained}.items() if not name.startswith("members.logistic.")}
+    modelfile.write(tmp_path / "m", "few-labels", held, {name: about[name] for name in about if name != "weights"})
+    expected = np.mean([fitted(name).predict_proba(X) for name in ("ladder", "self-training", "extra-trees")], axis=0)
+    np.testing.assert_allclose(FewLabelClassifier.load(tmp_path / "m").predict_proba(X), expected, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -83,6 +93,11 @@ def test_a_file_holds_every_method(tmp_path: Path, method: str) -> None:
         ("errors", None),
         ("bound", -1),
         ("parameters", {"method": 1}),
+        ("weights", {"forest": 1}),
+        ("weights", {"ladder": -1}),
+        ("weights", {"svm": 1}),
+        ("weights", {}),
+        ("weights", 2),
     ],
 )
 def test_a_file_with_something_wrong_is_refused_however_right_its_checksum(
@@ -99,7 +114,7 @@ def test_a_file_with_something_wrong_is_refused_however_right_its_checksum(
     [
         ("members.extra-trees.left", lambda array: np.zeros_like(array)),
         ("members.extra-trees.value", lambda array: array * np.nan),
-        ("members.self-training.W", lambda array: array[:-1]),
+        ("members.logistic.W", lambda array: array[:-1]),
         ("members.ladder.scaling.shift", lambda array: array[:-1]),
         ("scaling.factor", lambda array: array[:-1]),
     ],

@@ -15,7 +15,7 @@ KNOWN = Y >= 0
 SCALED = find_scaling(X)[1](X)
 
 SCIKIT_LEARN = {
-    "logistic": LogisticRegression(C=0.1, max_iter=1000),
+    "logistic": LogisticRegression(max_iter=1000),
     "forest": RandomForestClassifier(random_state=3),
     "extra-trees": ExtraTreesClassifier(random_state=3),
     "boosting": HistGradientBoostingClassifier(min_samples_leaf=2, random_state=3),

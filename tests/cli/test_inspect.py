@@ -123,12 +123,12 @@ def test_inspect_shows_columns_classes_network_and_estimate(fitted: tuple[Path, 
     estimate = printed.out[printed.out.index("Expected error") :]
     assert about["estimate"]["sentences"] == estimate.splitlines()[:3]
     assert about["method"] == about["estimate"]["method"] == "blend"
-    assert about["members"] == ["ladder", "self-training", "extra-trees"]
+    assert about["members"] == ["ladder", "logistic", "extra-trees"]
     shown = laddernet("inspect", "clinic.safetensors", cwd=folder).out
     assert shown.endswith(estimate)
     words = " ".join(shown.split())
     for what in (
-        "a blend of the Ladder Network, self-training logistic regression and extra-trees, saved by",
+        "a blend of the Ladder Network, logistic regression and extra-trees, saved by",
         "2 of 11-8-2 and one of 11-2, ",
         "hospital not used one value only",
         "class (result)",

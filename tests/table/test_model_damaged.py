@@ -67,7 +67,7 @@ def test_a_model_with_a_fitting_checksum_and_other_types_is_refused(
         ("small", "networks.0.encoder.1.W", lambda array: array[:, :-1]),
         ("blend", "members.extra-trees.left", lambda array: np.zeros_like(array)),
         ("blend", "members.extra-trees.feature", lambda array: array + 1),
-        ("blend", "members.self-training.W", lambda array: array[:, :-1]),
+        ("blend", "members.logistic.W", lambda array: array[:, :-1]),
         ("blend", "members.ladder.scaling.shift", lambda array: array[:0]),
     ],
 )
