@@ -52,26 +52,31 @@ class Blend(NamedTuple):
         means = np.exp(np.average(np.log(np.maximum(parts, FLOOR)), axis=0, weights=weights))
         return np.asarray(means / means.sum(axis=1, keepdims=True))
 
+    def __str__(self) -> str:
+        parts = [name if weight == 1 else f"{weight:g} × {name}" for name, weight in self.weights.items()]
+        return ", ".join(parts) + (" (geometric mean)" if self.geometric else "")
 
-ST, TREES = "self-training-logistic", "extra-trees"
-BLENDS: dict[str, Blend] = {
-    **{name: Blend({name: 1}) for name in METHODS},
-    "blend": Blend({"ladder": 1, ST: 1, TREES: 1}),
-    "blend, geometric": Blend({"ladder": 1, ST: 1, TREES: 1}, geometric=True),
-    "ladder twice": Blend({"ladder": 2, ST: 1, TREES: 1}),
-    "ladder twice, geometric": Blend({"ladder": 2, ST: 1, TREES: 1}, geometric=True),
-    "forest for extra-trees": Blend({"ladder": 1, ST: 1, "forest": 1}),
-    "forest too": Blend({"ladder": 1, ST: 1, TREES: 0.5, "forest": 0.5}),
-    "logistic for self-training": Blend({"ladder": 1, "logistic": 1, TREES: 1}),
-    "logistic-0.1 for self-training": Blend({"ladder": 1, "logistic-0.1": 1, TREES: 1}),
-    "logistic-0.1 too": Blend({"ladder": 1, ST: 1, TREES: 1, "logistic-0.1": 1}),
-    "spreading too": Blend({"ladder": 1, ST: 1, TREES: 1, "spreading-knn": 1}),
-    "ladder and extra-trees": Blend({"ladder": 1, TREES: 1}),
-    "ladder and forest": Blend({"ladder": 1, "forest": 1}),
-    "ladder and self-training": Blend({"ladder": 1, ST: 1}),
-    "self-training and extra-trees": Blend({ST: 1, TREES: 1}),
-    "ladder, trees and forest": Blend({"ladder": 2, ST: 1, TREES: 1, "forest": 1}),
-}
+
+LADDER, ST, TREES, FOREST, LOGISTIC = "ladder", "self-training-logistic", "extra-trees", "forest", "logistic"
+FIRST = Blend({LADDER: 1, ST: 1, TREES: 1})  # the blend until 2026-11-19, with which tests compare
+_BLENDS = (
+    *(Blend({name: 1}) for name in METHODS),
+    FIRST,
+    *(Blend({LADDER: n, ST: 1, TREES: 1}) for n in (2, 3)),
+    *(Blend({LADDER: n, LOGISTIC: 1, TREES: 1}) for n in (1, 2, 3)),
+    *(Blend({LADDER: n, "logistic-0.1": 1, TREES: 1}) for n in (1, 2)),
+    *(Blend({LADDER: n, LOGISTIC: 1, FOREST: 1}) for n in (1, 2)),
+    *(Blend({LADDER: n, ST: 1, TREES: 1, FOREST: 1}) for n in (1, 2, 3)),
+    *(Blend({LADDER: n, LOGISTIC: 1, TREES: 1, FOREST: 1}) for n in (1, 2, 3)),
+    *(Blend({LADDER: n, "logistic-0.1": 1, TREES: 1, FOREST: 1}) for n in (2, 3)),
+    *(Blend({LADDER: n, other: 1}) for n in (1, 2) for other in (ST, LOGISTIC, TREES, FOREST)),
+    *(Blend({LADDER: n, TREES: 1, FOREST: 1}) for n in (1, 2)),
+    Blend({LADDER: 2, ST: 1, TREES: 1, FOREST: 1, "spreading-knn": 1}),
+    Blend({ST: 1, TREES: 1}),
+    Blend(FIRST.weights, geometric=True),
+    *(Blend({LADDER: n, LOGISTIC: 1, TREES: 1}, geometric=True) for n in (1, 2)),
+)
+BLENDS: dict[str, Blend] = {str(blend): blend for blend in _BLENDS}
 
 
 def probabilities(folder: Path, fit: Fit, kept_only: bool) -> NDArray[np.float64] | None:
@@ -84,7 +89,8 @@ def probabilities(folder: Path, fit: Fit, kept_only: bool) -> NDArray[np.float64
         np.savez(buffer, p=predicted(fit).probabilities.astype(np.float32))
         write_atomic(path, buffer.getvalue())
     with np.load(path) as file:
-        return np.asarray(file["p"], np.float64)
+        p = np.asarray(file["p"], np.float64)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))  # they were rounded to float32
 
 
 def cases(sets: Sequence[str], labels: Sequence[int], draws: int) -> Iterator[Fit]:
@@ -97,11 +103,11 @@ def cases(sets: Sequence[str], labels: Sequence[int], draws: int) -> Iterator[Fi
 
 
 def summary(title: str, by_set: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a table of the blends: the means over sets, mean rank, and tests against `blend`."""
+    """Return a table of the blends: the means over sets, mean rank, and tests against the first blend."""
     names = list(by_set)
     values = np.array([[np.mean(by_set[name][blend], axis=0) for blend in BLENDS] for name in names])
     ranks = rankdata(values, axis=1).mean(axis=0)
-    reference = list(BLENDS).index("blend")
+    reference = list(BLENDS).index(str(FIRST))
     rows = [
         [
             "",
