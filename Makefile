@@ -23,7 +23,7 @@ lint: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation as a site, in site/; tests/test_docs.py builds it too.
+# The documentation as a site, in site/; tests/docs/test_site.py builds it too.
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -3,11 +3,14 @@ from pathlib import Path
 
 import pytest
 from browser import Browser
+from made_up import MODEL_IDS, study
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from tools import need
 
+from laddernet.report.page import PageData
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     program, driver_program = need("browser")
     options = ChromeOptions()
@@ -34,3 +37,9 @@ def browser(chromium: Chrome, tmp_path: Path) -> Iterator[Browser]:
     yield browser
     assert browser.errors() == []
     assert browser.requests() <= {"file", "data"}
+
+
+@pytest.fixture(scope="session")
+def data() -> PageData:
+    """A study of seven models with two numbers of labels; not to be changed."""
+    return study(MODEL_IDS)

@@ -17,6 +17,7 @@ from laddernet.report.pictures import combinator_surfaces, denoising, samples
 from laddernet.report.tables import Cell, Result, Table, tabulate
 
 HOSTILE = ["<img src=x onerror=alert(1)>", "</script><script>document.title='taken'</script>", "a&amp;b\u2028\u202e\"'"]
+MODEL_IDS = ["baseline", "baseline-noise", "vanilla", "rand-init", "linear", "amlp-4", "own.py:Gate"]
 ENVIRONMENT = {"python": "3.11.7", "cores": 2, "devices": ["TFRT_CPU_0"], "packages": {"jax": "0.10.2"}}
 
 
@@ -95,3 +96,12 @@ def network_pictures(fingerprint: str, model: str = "rand-init") -> Pictures:
     layers = denoising(ladder, x, [0.3] * 3, key=jax.random.key(1), image_shape=(8, 8))
     drawn = samples(ladder, x, [0.3] * 3, [1.0] * 3, (8, 8))
     return Pictures(fingerprint, combinator_surfaces(ladder), layers, drawn)
+
+
+def by_error(data: PageData, column: int) -> list[str]:
+    return [row.model for row in sorted(data.table.rows, key=lambda row: row.cells[column].aer or 0)]
+
+
+def with_pictures(data: PageData) -> PageData:
+    pictures = [network_pictures(of_run(data, model, 100), model) for model in ("rand-init", "baseline")]
+    return PageData(**{**vars(data), "pictures": pictures})

@@ -1,4 +1,4 @@
-"""The page of a study in a real browser: what it shows, what its controls do, and how large it is."""
+"""The page of a study in a real browser: what it shows, and how large it is."""
 
 import base64
 import json
@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Browser
-from made_up import network_pictures, of_run, study
-from selenium.webdriver import ActionChains
+from made_up import MODEL_IDS, study, with_pictures
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from laddernet.network.models import MODELS
 from laddernet.report.conclusions import conclusions, summary
@@ -29,13 +26,6 @@ from laddernet.report.tables import Result, tabulate
 from laddernet.report.writers import comparison_text, notes
 
 pytestmark = pytest.mark.process
-
-MODEL_IDS = ["baseline", "baseline-noise", "vanilla", "rand-init", "linear", "amlp-4", "own.py:Gate"]
-
-
-@pytest.fixture(scope="module")
-def data() -> PageData:
-    return study(MODEL_IDS)
 
 
 # --- What it shows ----------------------------------------------------------------------------------------------
@@ -107,92 +97,6 @@ def test_study_without_any_run_opens(browser: Browser) -> None:
     assert not browser.one("#networks").is_displayed()
 
 
-# --- The forest plot of one number of labels --------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def one() -> PageData:
-    return study(MODEL_IDS, labels=(100,), seeds=4)
-
-
-def strips(browser: Browser, css: str) -> list[int]:
-    """The number of marks in the strip of each row."""
-    return browser.js(
-        "return [...document.querySelectorAll('#heat tbody .strip')].map(e => e.querySelectorAll(arguments[0]).length)",
-        css,
-    )
-
-
-def test_one_number_of_labels_is_a_forest_plot_with_every_seed(browser: Browser, one: PageData) -> None:
-    browser.open(page(one))
-    cells = [row.cells[0] for row in one.table.rows]
-    assert browser.models() == MODEL_IDS
-    assert strips(browser, ".one circle") == [cell.n for cell in cells] == [4, 3, 4, 3, 4, 4, 4]
-    assert strips(browser, ".whisker line") == [1] * 7
-    assert strips(browser, ".leading path") == [int(cell.leading) for cell in cells]
-    assert strips(browser, ".other path") == [int(not cell.leading) for cell in cells]
-    assert strips(browser, ".paper path") == strips(browser, ".paper-whisker line") == [1] * 6 + [0]
-    for cell, shown in zip(cells, browser.texts("#heat tbody td:nth-child(3)"), strict=True):
-        assert shown == ("● " if cell.leading else "") + value(cell.aer, cell.se)
-    assert not browser.one("#spread").is_displayed()
-    assert not browser.one("#heat-legend").text
-
-
-def test_forest_plot_draws_the_numbers_to_scale(browser: Browser, one: PageData) -> None:
-    browser.open(page(one))
-    browser.press(browser.label("#table-controls .choice", "linear"))
-    script = """
-      return [...document.querySelectorAll('#heat tbody .strip')].map(strip => {
-        const boxes = (css) => [...strip.querySelectorAll(css)].map(e => e.getBoundingClientRect());
-        const at = (css) => boxes(css).map(box => (box.left + box.right) / 2);
-        const [{ left, right }] = boxes('.whisker line');
-        return [at('.leading path, .other path')[0], left, right, at('.paper path')[0] ?? null, at('.one circle')];
-      })"""
-    places: list[list[Any]] = browser.js(script)
-    cells = [row.cells[0] for row in one.table.rows]
-    assert all(cell.aer is not None and cell.se is not None for cell in cells)
-    means = np.array([cell.aer for cell in cells], float)
-    spreads = np.array([cell.se for cell in cells], float)
-    slope, start = np.polyfit(means, [place[0] for place in places], 1)  # pixels for a percentage point
-    for number, place in enumerate(places):
-        cell = cells[number]
-        expected = [means[number] - spreads[number], means[number] + spreads[number]]
-        assert place[1:3] == pytest.approx([start + slope * end for end in expected], abs=1.0)
-        if cell.paper_aer is not None:
-            assert place[3] == pytest.approx(start + slope * cell.paper_aer, abs=1.0)
-        errors = one.table.errors[one.table.rows[number].model, 100].values()
-        assert sorted(place[4]) == pytest.approx(sorted(start + slope * error for error in errors), abs=1.0)
-
-
-def test_forest_plot_is_sorted_filtered_and_changed_with_the_keyboard(browser: Browser, one: PageData) -> None:
-    browser.open(page(one))
-    head = browser.one("#heat thead th:nth-child(3) button")
-    browser.js("arguments[0].focus()", head)
-    for key, order in ((Keys.ENTER, by_error(one, 0)), (Keys.SPACE, by_error(one, 0)[::-1])):
-        browser.driver.switch_to.active_element.send_keys(key)
-        assert browser.models() == order
-        labels = browser.js("return [...document.querySelectorAll('#heat .strip svg')].map(e => e.ariaLabel)")
-        assert [label.partition(": ")[0] for label in labels] == order
-    browser.one("#filter-text").send_keys("base")
-    assert strips(browser, ".one circle") == [3, 4]
-    paper = browser.label("#table-controls", "the paper")
-    paper.send_keys(Keys.SPACE)
-    assert strips(browser, ".paper path") == [0, 0]
-    assert "25.8" not in browser.one("#heat").text
-    best = browser.label("#table-controls .choice + .tick + .choice", "vanilla")
-    best.send_keys(Keys.ARROW_LEFT)
-    assert "against the best" in browser.one("#heat thead").text
-
-
-def test_forest_plot_fits_a_narrow_window(browser: Browser, one: PageData) -> None:
-    browser.resize(420)
-    try:
-        browser.open(page(one))
-        assert browser.js("return document.documentElement.scrollWidth") <= 420
-    finally:
-        browser.cdp("Emulation.clearDeviceMetricsOverride")
-
-
 # --- The paper's conclusions ------------------------------------------------------------------------------------
 
 
@@ -217,176 +121,6 @@ def test_a_study_of_other_data_has_no_conclusions(browser: Browser, data: PageDa
     browser.open(page(replace(data, table=tabulate(results, data="digits"))))
     assert not browser.one("#conclusions").is_displayed()
     assert not browser.one("nav a[href='#conclusions']").is_displayed()
-
-
-# --- What its controls do ---------------------------------------------------------------------------------------
-
-
-def by_error(data: PageData, column: int) -> list[str]:
-    return [row.model for row in sorted(data.table.rows, key=lambda row: row.cells[column].aer or 0)]
-
-
-def sorting(browser: Browser) -> list[str]:
-    return browser.js("return [...document.querySelectorAll('#heat thead th')].map(e => e.getAttribute('aria-sort'))")
-
-
-def test_heads_sort_up_then_down_then_not(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    head = browser.one("#heat thead th:nth-child(3) button")
-    browser.press(head)
-    assert browser.models() == by_error(data, 1)
-    assert sorting(browser) == ["none", "none", "ascending"]
-    first = browser.texts("#spread-panels figure:first-child .band title")
-    assert [text.partition(": ")[0] for text in first] == browser.models()
-    browser.press(head)
-    assert browser.models() == by_error(data, 1)[::-1]
-    assert sorting(browser) == ["none", "none", "descending"]
-    browser.press(head)
-    assert browser.models() == MODEL_IDS
-    browser.press(browser.one("#heat thead th:first-child button"))
-    assert browser.models() == sorted(MODEL_IDS)
-
-
-def test_heads_sort_with_the_keyboard(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    head = browser.one("#heat thead th:nth-child(2) button")
-    browser.js("arguments[0].focus()", head)
-    for key, order in ((Keys.ENTER, by_error(data, 0)), (Keys.SPACE, by_error(data, 0)[::-1])):
-        browser.driver.switch_to.active_element.send_keys(key)
-        assert browser.models() == order
-        assert browser.driver.switch_to.active_element == head
-
-
-def test_every_control_is_reached_by_tab(browser: Browser, data: PageData) -> None:
-    browser.open(page(with_pictures(data)))
-    browser.js(
-        "window.reached = []; addEventListener('focusin', ({ target }) => "
-        "reached.push(target.closest('[id]')?.id + ' ' + target.tagName.toLowerCase()))"
-    )
-    ActionChains(browser.driver, duration=0).send_keys(Keys.TAB * 60).perform()
-    wanted = {
-        *("filter-text input", "filter-group select", "heat button", "spread-controls input", "curves-chart figure"),
-        *("curves-controls select", "curves-all button", "curves-models input", "networks-controls select"),
-        *("units input", "layers input", "surface canvas", "runs-text input", "runs-table button"),
-    }
-    assert wanted <= set(browser.js("return reached"))
-
-
-def test_focus_can_be_seen(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    browser.js("document.activeElement.blur()")
-    browser.one("body").send_keys(Keys.TAB, Keys.TAB, Keys.TAB)
-    style = "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, parseFloat(s.outlineWidth)]"
-    kind, width = browser.js(style)
-    assert kind == "solid"
-    assert width >= 2
-
-
-def test_filter_takes_part_of_a_name_and_a_group(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    text = browser.one("#filter-text")
-    text.send_keys("BASE")
-    assert browser.models() == ["baseline", "baseline-noise"]
-    assert browser.one("#filter-count").text == "2 of 7 models"
-    assert browser.texts("#curves-models label") == ["baseline", "baseline-noise"]
-    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "#spread-panels .mean line")) == 4
-    text.send_keys(Keys.BACKSPACE * 4, Keys.ENTER)
-    assert browser.models() == MODEL_IDS
-    Select(browser.one("#filter-group")).select_by_visible_text("Your own")
-    assert browser.models() == ["own.py:Gate"]
-    text.send_keys("nothing")
-    assert browser.texts("#heat tbody td") == ["No model passes the filter."]
-
-
-def test_curves_are_switched_on_and_off(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    assert browser.curves() == MODEL_IDS  # few enough for all to be on
-    browser.press(browser.label("#curves-models", "vanilla"))
-    assert browser.curves() == [model for model in MODEL_IDS if model != "vanilla"]
-    browser.label("#curves-models", "vanilla").send_keys(Keys.SPACE)
-    assert browser.curves() == MODEL_IDS
-    on, off = browser.driver.find_elements(By.CSS_SELECTOR, "#curves-all button")
-    browser.press(off)
-    assert browser.curves() == []
-    assert "No curve" in browser.one("#curves-chart figcaption").text
-    browser.press(on)
-    assert browser.curves() == MODEL_IDS
-    assert len(browser.texts(".thin path")) == 7 * 3  # each seed
-    browser.press(browser.label("#curves-controls", "each seed"))
-    assert browser.texts(".thin path") == []
-
-
-def test_curves_show_the_quantity_and_labels_chosen(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    names = browser.texts("#curves-controls option")
-    assert names[:2] == ["validation error, %", "cost"]
-    assert "reconstruction cost, layer 6" in names
-    Select(browser.one("#curves-controls select")).select_by_visible_text("cross entropy")
-    browser.press(browser.label("#curves-controls .choice", "1,000"))
-    assert browser.texts("#curves-chart [aria-label$='axis label'] text") == ["cross entropy", "epoch"]
-    runs = [run for run in data.runs if (run.model, run.labels, run.status) == ("vanilla", 1000, "done")]
-    average = np.mean([run.history[-1]["cross_entropy"] for run in runs])
-    (shown,) = (text for text in browser.texts(".readout li") if text.startswith("vanilla"))
-    assert float(shown.removeprefix("vanilla")) == pytest.approx(average, rel=1e-3)
-
-
-def test_arrow_keys_read_the_curves(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    chart = browser.one("#curves-chart")
-    assert browser.one("#curves-chart figcaption b").text == "Epoch 10"
-    chart.send_keys(Keys.ARROW_LEFT)
-    assert browser.one("#curves-chart figcaption b").text == "Epoch 8"  # every second was measured
-    chart.send_keys(Keys.HOME, Keys.ARROW_LEFT)
-    assert browser.one("#curves-chart figcaption b").text == "Epoch 2"
-
-
-def with_pictures(data: PageData) -> PageData:
-    pictures = [network_pictures(of_run(data, model, 100), model) for model in ("rand-init", "baseline")]
-    return PageData(**{**vars(data), "pictures": pictures})
-
-
-def test_networks_show_surfaces_and_denoising(browser: Browser, data: PageData) -> None:
-    browser.open(page(with_pictures(data)))
-    picture = "return document.querySelector('#surface canvas').toDataURL()"
-    assert [text.strip() for text in browser.texts("#layers label")] == ["layer 0, input", "layer 1", "layer 2, top"]
-    assert len(browser.texts("#surface .section path")) == 10
-    before = browser.js(picture)
-    browser.one("#surface canvas").send_keys(Keys.ARROW_LEFT)
-    turned = browser.js(picture)
-    assert turned != before
-    browser.press(browser.label("#units", "unit"))
-    assert browser.js(picture) != turned
-    browser.one("#layers input").send_keys(Keys.ARROW_RIGHT)
-    assert browser.js("return document.querySelector('#layers :checked').value") == "1"
-    sizes = browser.js("return [...document.querySelectorAll('#denoising img')].map(i => i.naturalWidth)")
-    assert sizes == [89] * 3 + [8] * 3 + [4] * 3  # ten digits of eight pixels and a line between two; units
-    sizes = browser.js(
-        "return [...document.querySelectorAll('#samples img')].map(i => [i.naturalWidth, i.naturalHeight])"
-    )
-    assert sizes == [[8 * 9 - 1, 4 * 9 - 1], [12 * 9 - 1, 4 * 9 - 1]]  # samples and steps of each of four classes
-    Select(browser.label("#networks-controls", "Model")).select_by_visible_text("baseline")
-    assert browser.one("#networks-none").text.startswith("baseline has no decoder")
-    assert not browser.one("#surface").is_displayed()
-
-
-def test_runs_are_searched_and_their_details_shown(browser: Browser, data: PageData) -> None:
-    browser.open(page(data))
-    search = browser.one("#runs-text")
-    search.send_keys("failed")
-    assert browser.one("#runs-count").text == "1 of 42 runs"
-    browser.one("#runs-table tbody button").send_keys(Keys.ENTER)
-    assert "The cost became nan in epoch 3." in browser.one("#runs-table .details").text
-    search.clear()
-    search.send_keys("vanilla 00040001")
-    browser.press(browser.one("#runs-table tbody button"))
-    run = next(run for run in data.runs if (run.model, run.labels, run.seed) == ("vanilla", 100, 1))
-    details = browser.one("#runs-table .details").text
-    for text in (run.fingerprint, "1000, 500", "eta\n0.1", "seed\n1", "TFRT_CPU_0", "jax\n0.10.2"):
-        assert text in details
-    assert browser.one("#runs-table tbody button").get_attribute("aria-expanded") == "true"
-    browser.press(browser.one("#runs-table thead th:nth-child(5) button"))
-    errors = [float(text) for text in browser.texts("#runs-table tbody tr:not(.details) td:nth-child(5)")]
-    assert errors == sorted(errors)
 
 
 # --- What it must withstand -------------------------------------------------------------------------------------
