@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 from postgres import fresh_schema, server  # noqa: F401  (fixtures)
+from threadpoolctl import threadpool_limits
 from tools import TOOLS, need
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ _FAST = {
 os.environ["XLA_FLAGS"] = " ".join(_flags_of_xla(_FAST))
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "xla")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+# The suite's two processes keep both cores busy. Several threads of BLAS or OpenMP in each would wait for each other in
+# loops: cross-validation of a logistic regression took forty times the processor time. Libraries that are loaded
+# already, since jaxtyping's plugin of pytest imports NumPy, do not read the environment.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+threadpool_limits(1)
 gc.set_threshold(50_000, 20, 20)  # tracing makes millions of small objects: collecting them took 6 % of its time
 
 

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
 import tools
+from threadpoolctl import threadpool_info
 
 
 @pytest.fixture
@@ -107,3 +109,10 @@ def test_property_tests_have_the_same_examples_in_every_run_and_no_time_limit() 
     assert used.derandomize
     assert used.deadline is None
     assert hypothesis.HealthCheck.too_slow in used.suppress_health_check
+
+
+def test_linear_algebra_has_one_thread_a_process() -> None:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    found = threadpool_info()
+    assert "blas" in {library["user_api"] for library in found}
+    assert {library["num_threads"] for library in found} == {1}

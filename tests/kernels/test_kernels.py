@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -73,8 +74,12 @@ def rounded(a: np.ndarray, precision: Precision) -> np.ndarray:
 def test_products(name: str, precision: Precision, rows: int, depth: int, columns: int) -> None:
     a, b = normal(rows, depth), normal(depth, columns, seed=1)
     expected = rounded(a, precision) @ rounded(b, precision)
+
+    def both(a: Any, b: Any, transposed: Any) -> list[Any]:
+        return [product(a, b, precision), product_transposed(a, transposed, precision)]
+
     with twin(name):
-        found = [product(a, b, precision), product_transposed(a, np.ascontiguousarray(b.T), precision)]
+        found = jax.jit(both)(a, b, np.ascontiguousarray(b.T))
     for c in found:
         assert c.dtype == np.float32
         np.testing.assert_allclose(c, expected, atol=1e-6 * depth, rtol=1e-5)
@@ -95,7 +100,7 @@ def test_a_step_of_adam_in_the_product_that_makes_the_gradient(
     direction = new_m / (1 - BETA1**number) / (np.sqrt(new_v / (1 - BETA2**number)) + ADAM_EPSILON)
     step = Step(jnp.float32(number), jnp.float32(rate), jnp.float32(decay))
     with twin(name):
-        after = update(*(jnp.asarray(w), (jnp.asarray(m), jnp.asarray(v))), inputs, errors, step, precision)
+        after = jax.jit(partial(update, precision=precision))(w, (m, v), inputs, errors, step)
     after_w, (after_m, after_v) = after
     np.testing.assert_allclose(after_m, new_m, atol=1e-6 * rows, rtol=1e-5)
     np.testing.assert_allclose(after_v, new_v, atol=1e-6 * rows, rtol=1e-4)
@@ -195,6 +200,18 @@ def test_a_large_network_learns_in_double_precision_too() -> None:
 @pytest.mark.parametrize("noisy", [(True, True, False), (False,), (True, False)])
 def test_normalisation_and_its_derivatives(name: str, units: int, scaled: bool, noisy: tuple[bool, ...]) -> None:
     """Compared with the plain function in float64."""
+    with twin(name):
+        ours = normalised(np.float32, units, scaled, noisy)
+    with jax.enable_x64(True):
+        expected = normalised(np.float64, units, scaled, noisy)
+    for one, other in zip(ours, expected, strict=True):
+        assert one.dtype == np.float32
+        assert other.dtype == np.float64
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def normalised(kind: type, units: int, scaled: bool, noisy: tuple[bool, ...]) -> list[Any]:
+    """Return the outputs and the derivatives of a normalisation in one precision, compiled as one program."""
     sizes = [7, 12, 9][: len(noisy)]
     a = 3 + 2 * normal(sum(sizes), units)
     noise = [normal(n, units, seed=n) if is_noisy else None for n, is_noisy in zip(sizes, noisy, strict=True)]
@@ -211,18 +228,8 @@ def test_normalisation_and_its_derivatives(name: str, units: int, scaled: bool, 
         wanted = [*done.z, done.mu[-1], done.sigma[-1], *([] if done.h is None else [done.h])]
         return sum(jnp.sum(out * normal(*out.shape, seed=i)) for i, out in enumerate(wanted))
 
-    def everything(kind: type) -> list[Any]:
-        inputs = jax.tree.map(lambda x: jnp.asarray(x, kind), (a, scale))
-        return jax.tree.leaves([outputs(*inputs), jax.grad(weighted, argnums=(0, 1))(*inputs)])
-
-    with twin(name):
-        ours = everything(np.float32)
-    with jax.enable_x64(True):
-        expected = everything(np.float64)
-    for one, other in zip(ours, expected, strict=True):
-        assert one.dtype == np.float32
-        assert other.dtype == np.float64
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    inputs = jax.tree.map(lambda x: x.astype(kind), (a, scale))
+    return jax.tree.leaves(jax.jit(lambda *x: [outputs(*x), jax.grad(weighted, argnums=(0, 1))(*x)])(*inputs))
 
 
 def test_a_constant_unit_is_normalised_to_zero(name: str) -> None:
@@ -283,9 +290,12 @@ def test_combinators_and_their_derivatives(name: str, model_id: str, shape: tupl
     combinator = jax.tree.map(lambda a: normal(*a.shape, seed=a.size), shapes)
     inputs = (combinator, normal(*shape, seed=1), normal(*shape, seed=2))
 
+    def both(*inputs: Any) -> Any:
+        z_hat, derivatives = jax.vjp(combine, *inputs)
+        return z_hat, derivatives(jnp.ones_like(z_hat))
+
     def everything(kind: type) -> list[Any]:
-        z_hat, derivatives = jax.vjp(combine, *jax.tree.map(lambda x: jnp.asarray(x, kind), inputs))
-        return jax.tree.leaves([z_hat, derivatives(jnp.ones_like(z_hat))])
+        return jax.tree.leaves(jax.jit(both)(*jax.tree.map(lambda x: x.astype(kind), inputs)))
 
     with twin(name):
         ours = everything(np.float32)

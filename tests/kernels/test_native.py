@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,6 @@ from laddernet.network.models import find
 from laddernet.training.step import initial_state, run_steps
 from laddernet.kernels.noise import normal
 sizes = (300, 200, 10)
-state = initial_state(jax.random.key(0), 0.1, find(sys.argv[2]), sizes)
 x = normal(jax.random.key(1), (300, 300))
 y = np.arange(100) % 10
 layers = len(sizes)
@@ -38,35 +38,39 @@ order = (np.tile(np.arange(100), (3, 1)), np.arange(300).reshape(3, 100))
 rates = np.full(3, 0.002, np.float32)
 noise = np.full(layers, 0.3, np.float32)
 hyper = (noise, noise, np.float32(0.1))
-state, costs, finite = run_steps(state, rows, order, jax.random.key(2), rates, *hyper, 1, sys.argv[3])
-assert finite
-weights = b"".join(np.asarray(w) for w in jax.tree.leaves(state))
-print(native.available(), *np.asarray(costs["cost"]), zlib.crc32(weights))
+for precision in sys.argv[2:]:
+    state = initial_state(jax.random.key(0), 0.1, find("vanilla"), sizes)
+    state, costs, finite = run_steps(state, rows, order, jax.random.key(2), rates, *hyper, 1, precision)
+    assert finite
+    weights = b"".join(np.asarray(w) for w in jax.tree.leaves(state))
+    print(native.available(), *np.asarray(costs["cost"]), zlib.crc32(weights))
 """
 
 
-def trained(cores: int, model: str, precision: str, program: str = PROGRAM, **environment: str) -> list[str]:
-    command = [sys.executable, "-c", program, str(cores), model, precision]
+@cache
+def trained(cores: int, program: str = PROGRAM, **environment: str) -> dict[str, list[str]]:
+    """Return what the program prints for each precision, in one process, since each takes seconds to start."""
+    command = [sys.executable, "-c", program, str(cores), *PRECISIONS]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
-    return done.stdout.split()
+    return {precision: line.split() for precision, line in zip(PRECISIONS, done.stdout.splitlines(), strict=True)}
 
 
 @pytest.fixture(scope="module", params=PRECISIONS)
 def on_both_cores(request: pytest.FixtureRequest, compiler: None) -> tuple[str, list[str]]:
-    return request.param, trained(2, "vanilla", request.param)
+    return request.param, trained(2)[request.param]
 
 
 @pytest.mark.process
 def test_one_core_and_two_give_the_same_bits(on_both_cores: tuple[str, list[str]]) -> None:
     precision, both = on_both_cores
-    assert trained(1, "vanilla", precision) == both
+    assert trained(1)[precision] == both
 
 
 def assert_nearly_the_same(on_both_cores: tuple[str, list[str]], native_too: bool, **environment: str) -> None:
     precision, (used, *costs, _) = on_both_cores
-    other_used, *other_costs, _ = trained(2, "vanilla", precision, **environment)
+    other_used, *other_costs, _ = trained(2, **environment)[precision]
     assert (used, other_used) == ("True", str(native_too))
     # In bfloat16 a sum that differs in its last bit may be rounded to another number.
     tolerance = {"float32": 1e-4, "bfloat16": 1e-3}[precision]
