@@ -46,6 +46,8 @@ threadpool_limits(1)
 gc.set_threshold(50_000, 20, 20)  # tracing makes millions of small objects: collecting them took 6 % of its time
 
 
+TREES = 10
+
 # The same examples in every run, and none fails because it took long: not by a deadline, nor by the health check that
 # measures how long it takes to generate them.
 hypothesis.settings.register_profile(
@@ -98,15 +100,26 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"
     return folder / "run", done
 
 
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forests of ten trees, where a fit of all methods is not judged by their errors: ten folds fit twenty forests."""
+    monkeypatch.setattr("laddernet.classifier.methods._TREES", TREES)
+
+
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Finished"]:
-    """A folder with clinic.csv and the model that `fit` made of it, and what that printed; not to be changed."""
+    """A folder with clinic.csv and the model that `fit` made of it, and what that printed; not to be changed.
+
+    Its forests are those of ``few_trees``.
+    """
     from clinic import OPTIONS, clinic
     from support import laddernet
 
     folder = tmp_path_factory.mktemp("clinic")
     clinic().to_csv(folder / "clinic.csv", index=False)
-    done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, "--estimate", cwd=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("laddernet.classifier.methods._TREES", TREES)
+        done = laddernet("fit", "clinic.csv", "--target", "result", *OPTIONS, "--estimate", cwd=folder)
     assert (done.code, done.err) == (0, "")
     return folder, done
 

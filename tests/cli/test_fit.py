@@ -244,6 +244,7 @@ def test_what_is_no_file_cannot_be_learned_from(tmp_path: Path, path: str) -> No
     assert done.err.startswith(("laddernet: Cannot read ", "laddernet: `fit` reads its table more than once;"))
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_ctrl_c_during_the_estimate_leaves_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
@@ -259,6 +260,7 @@ def test_ctrl_c_during_the_estimate_leaves_the_model(tmp_path: Path, monkeypatch
     assert TableModel.load(tmp_path / "c.safetensors").estimate is None
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_fit_as_json_prints_one_object_with_what_it_says_otherwise(
     tmp_path: Path, fitted: tuple[Path, Finished]
 ) -> None:
