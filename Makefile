@@ -12,7 +12,7 @@ demo: .venv/installed
 	$(BIN)/laddernet study demo --out study-demo
 
 test: tools lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 tools:
 	$(PYTHON) tests/tools.py

@@ -111,14 +111,14 @@ def test_a_combinator_that_is_not_there_is_named_in_the_error(absent: str, gate_
 def test_a_gradient_step_with_a_users_combinator_lowers_the_cost(gate_file: Path) -> None:
     model = find(f"{gate_file}:Gate")
     rng = np.random.default_rng(0)
-    with jax.enable_x64(True):  # as the tests of the ladder: the same compiled operations
+    with jax.enable_x64(True):
         ladder, batch = random_ladder(model, DEEP, rng), random_batch(model.id, DEEP, rng)
 
         def cost(ladder: Ladder) -> jax.Array:
             return forward(ladder, *batch).total
 
-        before, gradient = jax.value_and_grad(cost)(ladder)
-        after = cost(jax.tree.map(lambda w, g: w - 1e-3 * g, ladder, gradient))
+        before, gradient = jax.jit(jax.value_and_grad(cost))(ladder)
+        after = jax.jit(cost)(jax.tree.map(lambda w, g: w - 1e-3 * g, ladder, gradient))
     assert all((np.asarray(layer.combinator.w) != 0).all() for layer in gradient.decoder)
     assert float(after) < float(before)
 
