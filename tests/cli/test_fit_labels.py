@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from clinic import OPTIONS, clinic, rows_of
 from support import Finished, laddernet
 
@@ -57,6 +58,7 @@ def test_labels_from_a_file_train_the_same_model_as_labels_in_the_table(
     assert {name: array.tobytes() for name, array in arrays.items()} == {n: a.tobytes() for n, a in expected.items()}
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_fit_puts_the_estimate_of_the_earlier_model_beside_the_new_one(
     tmp_path: Path, fitted: tuple[Path, Finished]
 ) -> None:

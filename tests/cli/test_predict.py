@@ -27,6 +27,7 @@ def hand_made() -> FewLabelClassifier:
     return classifier.fit(by_hand(clinic()), codes)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_predict_writes_what_the_estimator_says_of_inputs_made_by_hand(
     tmp_path: Path, fitted: tuple[Path, Finished]
 ) -> None:

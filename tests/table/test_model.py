@@ -28,6 +28,7 @@ def test_a_model_made_in_python_warns_of_what_fit_prints(monkeypatch: pytest.Mon
     assert model.unlabeled == "-1"
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_model_in_python_is_the_one_that_its_file_holds(tmp_path: Path, fitted: tuple[Path, Finished]) -> None:
     model = TableModel.fit(clinic(), "result", **NETWORK)
     model.save(tmp_path / "m.safetensors")
