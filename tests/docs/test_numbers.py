@@ -20,8 +20,8 @@ def rows(document: str, heading: str) -> list[list[str]]:
 
 def test_the_few_labels_in_the_readme_are_those_of_the_reported_half() -> None:
     held = {row[0]: row for row in rows("results/few-labels/reported/table.md", r" *\| mean rank \| error ")}
-    methods = ["blend", "ladder", "self-training-logistic", "extra-trees", "logistic", "forest", "catboost", "realmlp", "lightgbm"]
-    for method, shown in zip(methods, rows("README.md", r"\| mean rank of ten "), strict=True):
+    methods = ["blend", "ladder", "self-training-logistic", "extra-trees", "logistic", "forest", "catboost", "realmlp"]
+    for method, shown in zip([*methods, "lightgbm"], rows("README.md", r"\| mean rank of ten "), strict=True):
         _, rank, error, balanced, loss, *_, p, _ = held[method]
         assert shown[1:] == [rank, f"{error} %", f"{balanced} %", loss, p]
 
