@@ -26,7 +26,7 @@ from threading import Lock
 from typing import Any
 
 from torture.common import ROOT, Failure, Options, Outcome, complaint, describe, environment, keep, last_line
-from torture.faults import State, difference, rows, state
+from torture.state import State, difference, rows, state
 
 COUNT, LONG_COUNT = 100, 1_100  # signals
 PER_CAMPAIGN, LONG_PER_CAMPAIGN = 12, 25
