@@ -26,7 +26,7 @@ from torture.common import (
     keep,
     last_line,
 )
-from torture.inputs import FIT, TINY, Seeds
+from torture.seeds import FIT, TINY, Seeds
 from torture.server import Call, Ended, Fault, Pool, Server
 from torture.state import State, difference, state
 
