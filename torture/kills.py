@@ -67,8 +67,8 @@ def _missing() -> list[str]:
     """List the campaigns whose programs are not installed."""
     from importlib.util import find_spec
 
-    missing = [] if postgres_programs() else ["PostgreSQL"]
-    return missing if find_spec("ray") else [*missing, "Ray"]
+    there = {"PostgreSQL": bool(postgres_programs()), "Ray": find_spec("ray") is not None}
+    return [name for name in CAMPAIGNS if not all(found for program, found in there.items() if program in name)]
 
 
 def _refer(asked: Options, name: str) -> State:
