@@ -49,15 +49,13 @@ def test_confidence_that_equals_accuracy_is_calibrated(part: Any) -> None:
     assert part("methods").calibration_error(correct, confidence) == pytest.approx(0)
 
 
-def test_a_blend_is_the_mean_of_the_probabilities_of_its_members(part: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    methods, Fit = part("methods"), part("results").Fit
-    blend = methods.Method("a blend", members=("logistic", "extra-trees"))
-    monkeypatch.setitem(methods.METHODS, "two", blend)
-    of = {name: methods.predicted(Fit("iris", 5, 0, name)) for name in ("logistic", "extra-trees", "two")}
-    mean = (of["logistic"].probabilities + of["extra-trees"].probabilities) / 2
-    np.testing.assert_allclose(of["two"].probabilities, mean)
-    np.testing.assert_array_equal(of["two"].classes, mean.argmax(axis=1))
-    assert of["two"].seconds == pytest.approx(of["logistic"].seconds + of["extra-trees"].seconds)
+def test_a_blend_is_a_weighted_mean_of_probabilities_or_of_their_logarithms(part: Any) -> None:
+    of = {"forest": np.array([[0.9, 0.1], [0.5, 0.5]]), "ladder": np.array([[0.6, 0.4], [0.2, 0.8]])}
+    blend = part("blends").Blend({"ladder": 2, "forest": 1})
+    np.testing.assert_allclose(blend(of), [[0.7, 0.3], [0.3, 0.7]])
+    products = (of["ladder"] ** 2 * of["forest"]) ** (1 / 3)
+    np.testing.assert_allclose(blend._replace(geometric=True)(of), products / products.sum(axis=1, keepdims=True))
+    assert str(blend) == "2 × ladder, forest"
 
 
 # --- Halves ---------------------------------------------------------------------------------------------------
