@@ -24,6 +24,10 @@ def keep_compiled_programs() -> None:
     _set_cache(_folder_of_programs())
 
 
+_LEAST = "jax_persistent_cache_min_compile_time_secs"
+# JAX keeps programs that took a second to compile. Ours take about that, so that it would depend on the machine's load.
+_JAX_SECONDS, _SECONDS = 1.0, 0.1
+
 _keeping = threading.Lock()
 _blocks_keeping = 0
 _kept_in: str | None = None
@@ -46,9 +50,11 @@ def compiled_programs_kept() -> Iterator[None]:
     finally:
         with _keeping:
             _blocks_keeping -= 1
-            if not _blocks_keeping and _kept_in is not None and _cache_folder() == _kept_in:
-                jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
-                compilation_cache.reset_cache()
+            if not _blocks_keeping and _kept_in is not None:
+                _exchange(_SECONDS, _JAX_SECONDS)
+                if _cache_folder() == _kept_in:
+                    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
+                    compilation_cache.reset_cache()
 
 
 def _cache_folder() -> str | None:
@@ -59,6 +65,13 @@ def _cache_folder() -> str | None:
 def _set_cache(folder: str | None) -> None:
     if folder is not None:
         jax.config.update("jax_compilation_cache_dir", folder)  # type: ignore[no-untyped-call]
+        _exchange(_JAX_SECONDS, _SECONDS)
+
+
+def _exchange(old: float, new: float) -> None:
+    """Set the seconds from which a program is kept, unless the user has set another number."""
+    if getattr(jax.config, _LEAST) == old:
+        jax.config.update(_LEAST, new)  # type: ignore[no-untyped-call]
 
 
 def _folder_of_programs() -> str | None:

@@ -91,6 +91,23 @@ def test_a_cache_that_the_user_chose_stays(no_cache_set: Path, tmp_path: Path) -
     assert cache_of_jax() == theirs
 
 
+@pytest.mark.parametrize(("theirs", "inside"), [(1.0, 0.1), (5.0, 5.0), (0.0, 0.0)])
+def test_programs_of_a_tenth_of_a_second_are_kept_unless_the_user_chose_otherwise(
+    no_cache_set: Path, theirs: float, inside: float
+) -> None:
+    def least() -> Any:
+        return jax.config.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
+
+    before = least()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", theirs)  # type: ignore[no-untyped-call]
+    try:
+        with compiled_programs_kept():
+            assert least() == inside
+        assert least() == theirs
+    finally:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", before)  # type: ignore[no-untyped-call]
+
+
 def test_no_programs_are_kept_where_the_user_forbade_it_or_nothing_can_be_written(no_cache_set: Path) -> None:
     jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
     try:
