@@ -1,6 +1,7 @@
 """Odd options of every command, and Python files whose combinator is invalid."""
 
 import random
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def _commands() -> dict[str, list[Any]]:
     for module, names in _COMMANDS.items():
         for name in names:
             alone = typer.Typer(add_completion=False)
-            alone.command(name)(getattr(__import__(module, fromlist=[name]), name))
+            alone.command(name)(getattr(import_module(f"laddernet.cli.{module}"), name))
             found[name] = typer.main.get_command(alone).params  # type: ignore[attr-defined]
     return found
 
