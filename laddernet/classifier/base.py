@@ -7,21 +7,24 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from laddernet.classifier.labels import encode_labels, known_labels
+from laddernet.classifier.stored import as_json, restored_classes, restored_parameters, restored_scaling
 from laddernet.errors import InputError
 from laddernet.inference import modelfile
-from laddernet.inference.network import Rows
+from laddernet.inference.network import Rows, Scaling
 
 
 class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
     """A classifier whose y may lack labels.
 
-    Subclasses have the parameter ``unlabeled``, ``_fit``, ``predict_proba`` and their state.
+    Subclasses have the parameter ``unlabeled``, ``_fit`` and ``predict_proba``, and write and read with ``_state`` and
+    ``_restore`` what their files hold beside parameters, classes and columns.
     """
 
     _kind: str  # of its files
+    _unkept: tuple[str, ...] = ()  # parameters that its files do not hold
     unlabeled: Any
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -139,12 +142,58 @@ class SemiSupervisedClassifier(ClassifierMixin, BaseEstimator):
             return cls.from_state(*modelfile.read(path, cls._kind))
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the fitted state: arrays, and a description that JSON can hold."""
-        raise NotImplementedError
+        """Return the fitted state.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The arrays by name.
+        dict
+            All else, in values for JSON.
+        """
+        check_is_fitted(self)
+        arrays, about = self._state()
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        return arrays, {
+            "parameters": {name: as_json(value) for name, value in self.get_params(deep=False).items()},
+            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "n_features_in": int(self.n_features_in_),
+            "feature_names_in": names,
+            **about,
+        }
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
-        """Make a classifier from its :meth:`state`."""
+        """Make a classifier from its :meth:`state`.
+
+        Parameters
+        ----------
+        arrays, about : the two parts of the state.
+
+        Returns
+        -------
+        Self
+            The fitted classifier.
+
+        Raises
+        ------
+        InputError
+            If a value is out of range, or an array holds NaN or infinity.
+        ValueError
+            If the parts contradict each other.
+        """
+        names = [name for name in cls._get_param_names() if name not in cls._unkept]
+        made = cls(**restored_parameters(about["parameters"], names))
+        made.classes_, made.n_features_in_ = restored_classes(about["classes"]), about["n_features_in"]
+        if about["feature_names_in"] is not None:
+            made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
+        made._restore(restored_scaling(arrays, about), arrays, about)
+        return made
+
+    def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        raise NotImplementedError
+
+    def _restore(self, scaling: Scaling, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
         raise NotImplementedError
 
     def _read(self, X: Any, y: Any) -> tuple[Rows, np.ndarray]:

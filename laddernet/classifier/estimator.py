@@ -14,16 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from laddernet.checks import flag
 from laddernet.classifier.base import SemiSupervisedClassifier
-from laddernet.classifier.stored import (
-    arrays_below,
-    as_json,
-    check_shapes,
-    restored_classes,
-    restored_parameters,
-    restored_scaling,
-)
+from laddernet.classifier.stored import arrays_below, check_shapes
 from laddernet.errors import InputError, packages
-from laddernet.inference.network import folded, join, log_softmax, softmax
+from laddernet.inference.network import Scaling, folded, join, log_softmax, softmax
 
 if TYPE_CHECKING:
     from laddernet.network.models import AnyModel
@@ -261,26 +254,12 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
         tags.transformer_tags.preserves_dtype = ["float32"]  # the output is always float32
         return tags
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the fitted state.
-
-        Returns
-        -------
-        dict of str to numpy.ndarray
-            The arrays by name.
-        dict
-            All else, in values for JSON.
-        """
-        check_is_fitted(self)
+    def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         scaling = self.network_.scaling
         arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
         for number, network in enumerate(self._networks):
             arrays |= {f"networks.{number}.{name}": array for name, array in network.items()}
-        about = {
-            "parameters": {name: as_json(value) for name, value in self.get_params(deep=False).items()},
-            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
-            "n_features_in": int(self.n_features_in_),
-            "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+        return arrays, {
             "scaled": self._how,
             "bound": scaling.bound,
             "networks": len(self._networks),
@@ -290,48 +269,23 @@ class LadderClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SemiSu
             "recon_weights": list(self.recon_weights_),
             "history": self.history_,
         }
-        return arrays, about
 
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
-        """Make a classifier from its :meth:`state`.
-
-        Parameters
-        ----------
-        arrays, about : the two parts of the state.
-
-        Returns
-        -------
-        LadderClassifier
-            The fitted classifier.
-
-        Raises
-        ------
-        InputError
-            If a value is out of range, or an array holds NaN or infinity.
-        """
-        made = cls(**restored_parameters(about["parameters"], cls._get_param_names()))
-        made.classes_ = restored_classes(about["classes"])
-        made.n_features_in_ = about["n_features_in"]
-        if about["feature_names_in"] is not None:
-            made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
-        made.n_steps_ = about["n_steps"]
-        made.noise_, made.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
-        made.history_ = about["history"]
-        scaling = restored_scaling(arrays, about)
+    def _restore(self, scaling: Scaling, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+        self.n_steps_ = about["n_steps"]
+        self.noise_, self.recon_weights_ = tuple(about["noise"]), tuple(about["recon_weights"])
+        self.history_ = about["history"]
         held = {name.split(".")[1] for name in arrays if name.startswith("networks.")}
         if about["networks"] != len(held):
             raise InputError(
                 f"The model declares {about['networks']} networks and holds {len(held)}; save the model anew."
             )
-        made._networks = [arrays_below(arrays, f"networks.{number}.") for number in range(len(held))]
-        equal = [1 / len(made._networks)] * len(made._networks)  # before format 3, shares were always equal
-        made._shares = about.get("shares", equal)
-        check_shapes(made._networks, made.n_features_in_, len(made.classes_))
-        made.network_ = join([folded(network, scaling) for network in made._networks], made._shares)
+        self._networks = [arrays_below(arrays, f"networks.{number}.") for number in range(len(held))]
+        equal = [1 / len(self._networks)] * len(self._networks)  # before format 3, shares were always equal
+        self._shares = about.get("shares", equal)
+        check_shapes(self._networks, self.n_features_in_, len(self.classes_))
+        self.network_ = join([folded(network, scaling) for network in self._networks], self._shares)
         # Older files do not hold it; in these, only the scaling by columns has a bound.
-        made._how = about.get("scaled", "range" if scaling.bound is None else "columns")
-        return made
+        self._how = about.get("scaled", "range" if scaling.bound is None else "columns")
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX model: input ``X``, outputs ``label`` and ``probabilities``. The package onnx is required.

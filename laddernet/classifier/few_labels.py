@@ -12,15 +12,10 @@ from laddernet import checks
 from laddernet.classifier.base import SemiSupervisedClassifier
 from laddernet.classifier.estimator import LadderClassifier
 from laddernet.classifier.members import BLEND, FOLDS, LADDER, MEMBERS, METHODS, REPEATS, Members, members_of
-from laddernet.classifier.stored import (
-    arrays_below,
-    as_json,
-    restored_classes,
-    restored_parameters,
-    restored_scaling,
-)
+from laddernet.classifier.stored import arrays_below
 from laddernet.errors import InputError
 from laddernet.inference.linear import Linear
+from laddernet.inference.network import Scaling
 from laddernet.inference.trees import Trees
 
 AUTO = "auto"
@@ -64,6 +59,7 @@ class FewLabelClassifier(SemiSupervisedClassifier):
     """
 
     _kind = "few-labels"
+    _unkept = ("ladder",)
 
     def __init__(
         self,
@@ -166,26 +162,12 @@ class FewLabelClassifier(SemiSupervisedClassifier):
         tags.input_tags.sparse = True
         return tags
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the fitted state.
-
-        Returns
-        -------
-        dict of str to numpy.ndarray
-            The arrays by name.
-        dict
-            All else, in values for JSON.
-        """
-        check_is_fitted(self)
+    def _state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         scaling = self.members_.scaling
         arrays = {"scaling.shift": scaling.shift, "scaling.factor": scaling.factor}
         about: dict[str, Any] = {
             "method": self.method_,
             "weights": self.members_.weights,
-            "parameters": {name: as_json(value) for name, value in self.get_params(deep=False).items()},
-            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
-            "n_features_in": int(self.n_features_in_),
-            "feature_names_in": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
             "bound": scaling.bound,
             "errors": self.errors_,
             "advice": self.advice_,
@@ -198,49 +180,22 @@ class FewLabelClassifier(SemiSupervisedClassifier):
             arrays |= {f"members.{name}.{part}": array for part, array in held.items()}
         return arrays, about
 
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Self:
-        """Make a classifier from its :meth:`state`.
-
-        Parameters
-        ----------
-        arrays, about : the two parts of the state.
-
-        Returns
-        -------
-        FewLabelClassifier
-            The fitted classifier.
-
-        Raises
-        ------
-        InputError
-            If a value is out of range, or an array holds NaN or infinity.
-        ValueError
-            If the parts contradict each other.
-        """
-        method = checks.choice("method", about["method"], tuple(METHODS))
-        made = cls(
-            **restored_parameters(about["parameters"], [name for name in cls._get_param_names() if name != "ladder"])
-        )
-        scaling = restored_scaling(arrays, about)
-        made.classes_, made.n_features_in_ = restored_classes(about["classes"]), about["n_features_in"]
-        if about["feature_names_in"] is not None:
-            made.feature_names_in_ = np.array(about["feature_names_in"], dtype=object)
-        made.method_, made.errors_, made.advice_ = method, dict(about["errors"]), str(about["advice"])
-        made.members_ = Members(scaling, {}, _weights(method, about.get("weights")))
-        for name in made.members_.weights:
+    def _restore(self, scaling: Scaling, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+        self.method_ = checks.choice("method", about["method"], tuple(METHODS))
+        self.errors_, self.advice_ = dict(about["errors"]), str(about["advice"])
+        self.members_ = Members(scaling, {}, _weights(self.method_, about.get("weights")))
+        for name in self.members_.weights:
             held = arrays_below(arrays, f"members.{name}.")
             if name == LADDER:
                 ladder = LadderClassifier.from_state(held, about["ladder"])
-                if ladder.classes_.tolist() != list(range(len(made.classes_))):
+                if ladder.classes_.tolist() != list(range(len(self.classes_))):
                     raise ValueError("the classes of its Ladder Network are not its own")
-                if ladder.n_features_in_ != made.n_features_in_:
+                if ladder.n_features_in_ != self.n_features_in_:
                     raise ValueError("the columns of its Ladder Network are not its own")
-                made.members_.models[name] = ladder
+                self.members_.models[name] = ladder
             else:
                 kind = Linear if "W" in held else Trees
-                made.members_.models[name] = kind.restored(held, made.n_features_in_, len(made.classes_))
-        return made
+                self.members_.models[name] = kind.restored(held, self.n_features_in_, len(self.classes_))
 
 
 def _weights(method: str, held: Any) -> dict[str, float]:
