@@ -1,4 +1,4 @@
-"""A running campaign: signals at random moments, new starts of what has ended, and the judgement at the end."""
+"""A campaign while it runs: signals at random moments, processes that are started again, and the check at the end."""
 
 import os
 import random

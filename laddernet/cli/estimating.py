@@ -3,7 +3,7 @@
 Packages are imported when a command runs, so that ``--help`` and shell completion are fast.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,13 +61,18 @@ def check_pictures(*paths: Path | None) -> None:
             check_writable(path)
 
 
-def called(method: str, model: str) -> str:
-    """Name the method that is trained; the Ladder Network itself is called vanilla only beside its variants."""
-    from laddernet.classifier.members import BLEND, LADDER, METHODS
+def called(method: str, model: str, members: Iterable[str] | None = None) -> str:
+    """Name the method that is trained; the Ladder Network itself is called vanilla only beside its variants.
+
+    ``members`` are those of the blend, if not today's.
+    """
+    from laddernet.classifier.members import BLEND, LADDER, METHODS, members_of
 
     network = "Ladder Network" if model == "vanilla" else f"model {model}"
     if method == BLEND:
-        return f"a blend of the {network}, logistic regression and extra-trees"
+        titles = METHODS | {LADDER: f"the {network}"}
+        *first, last = (titles[name] for name in members or members_of(method))
+        return f"a blend of {', '.join(first)} and {last}"
     if method == LADDER:
         return "a Ladder Network" if model == "vanilla" else f"the model {model}"
     return METHODS[method]

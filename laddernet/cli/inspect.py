@@ -113,7 +113,7 @@ def _called(about: dict[str, Any]) -> str:
     model = about["network"]["model"] if about["network"] else "vanilla"
     if about["method"] == LADDER:
         return "Ladder Network (vanilla)" if model == "vanilla" else model
-    return called(about["method"], model)
+    return called(about["method"], model, about["members"])
 
 
 def _network(network: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from laddernet.classifier.estimator import LadderClassifier
-from laddernet.classifier.members import members_of
+from laddernet.classifier.few_labels import FewLabelClassifier
+from laddernet.classifier.members import LADDER
 from laddernet.table.columns import Column
 from laddernet.table.model import TableModel
 from laddernet.table.table import listed
@@ -27,10 +28,16 @@ def describe(model: TableModel) -> dict[str, Any]:
         ],
         "dropped": model.dropped,
         "method": model.method,
-        "members": list(members_of(model.method)),
+        "members": _members(model),
         "network": _network(model.network),
         "estimate": model.estimate and model.estimate.about(model.classes),
     }
+
+
+def _members(model: TableModel) -> list[str]:
+    """Return the methods whose probabilities the model takes the mean of; a file of an older version has others."""
+    held = model.classifier
+    return list(held.members_.models) if isinstance(held, FewLabelClassifier) else [LADDER]
 
 
 def _network(ladder: LadderClassifier | None) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from support import ESC, Finished, laddernet, printable
 
 from laddernet.classifier.estimator import LadderClassifier
+from laddernet.cli.estimating import called
 from laddernet.inference import modelfile
 from laddernet.table.model import TableModel
 
@@ -203,3 +204,17 @@ def test_no_escape_sequence_of_a_model_reaches_the_terminal(
         assert printable(shown.out)
         assert shown.out.count("1b[31m\\u202e\\") == 5
         assert "[bold]$" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        (None, "a blend of the Ladder Network, logistic regression and extra-trees"),
+        (
+            ["ladder", "self-training", "extra-trees"],  # of a file before 2026-11-19
+            "a blend of the Ladder Network, self-training logistic regression and extra-trees",
+        ),
+    ],
+)
+def test_a_blend_is_called_by_its_members(members: list[str] | None, words: str) -> None:
+    assert called("blend", "vanilla", members) == words
